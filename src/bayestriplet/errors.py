@@ -1,0 +1,21 @@
+"""Every error the library raises on purpose; each is also the builtin a caller would expect."""
+
+
+class BayesTripletError(Exception):
+    """Base of all errors of this library."""
+
+
+class InputError(BayesTripletError, ValueError):
+    """An argument has a value that is not allowed."""
+
+
+class InputTypeError(BayesTripletError, TypeError):
+    """An argument has a type that is not allowed."""
+
+
+class StateError(BayesTripletError, RuntimeError):
+    """What was asked for does not exist in the current state (yet)."""
+
+
+class MissingDependencyError(BayesTripletError, ImportError):
+    """An optional package is needed and not installed."""

@@ -1,0 +1,52 @@
+"""Checks of option values, shared by every public constructor and function."""
+
+import difflib
+import math
+from collections.abc import Iterable
+
+from bayestriplet.errors import InputError, InputTypeError
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest allowed name, or nothing."""
+    close = difflib.get_close_matches(name, list(allowed), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_choice(argument: str, value: object, allowed: Iterable[str]) -> str:
+    """Return ``value`` if it is one of the allowed names."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    hint = nearest(value, names) if isinstance(value, str) else ""
+    raise InputError(f"{argument} must be one of {', '.join(map(repr, names))}; got {value!r}{hint}")
+
+
+def check_number(
+    argument: str, value: object, *, above: float | None = None, least: float | None = None
+) -> float:
+    """Return ``value`` as a finite float inside the given bound."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError(f"{argument} must be a number; got {value!r}")
+    if (above is not None and not value > above) or (least is not None and not value >= least):
+        bound = f"above {above:g}" if above is not None else f"at least {least:g}"
+        raise InputError(f"{argument} must be {bound}; got {value!r}")
+    if not math.isfinite(value):
+        raise InputError(f"{argument} must be finite; got {value!r}")
+    return float(value)
+
+
+def check_whole(argument: str, value: object, least: int) -> int:
+    """Return ``value`` as an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputTypeError(f"{argument} must be a whole number; got {value!r}")
+    if value < least:
+        raise InputError(f"{argument} must be at least {least}; got {value}")
+    return value
+
+
+def check_flag(argument: str, value: object) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise InputTypeError(f"{argument} must be True or False; got {value!r}")
+    return value

@@ -1,0 +1,1 @@
+"""Class distributions: sufficient statistics, priors, and the posterior read from both."""

@@ -1,0 +1,59 @@
+"""The Student-t densities of a class, and class priors for them. All in float64."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from bayestriplet.errors import InputError, InputTypeError, StateError
+
+
+def definite_factor(scale: Tensor, repair: bool) -> Tensor:
+    """Return the lower Cholesky factors (P, D, D), in float64, of scale matrices (P, D, D).
+
+    A proper prior keeps every scale positive definite, but statistics kept in float32 can lose
+    that to rounding: with ``repair`` such a matrix has its eigenvalues lifted to the size of
+    that rounding. Without it a singular matrix has no density, which is an error.
+    """
+    matrix = scale.double()
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    failed = info > 0
+    if failed.any():
+        if not repair:
+            raise StateError(
+                "the scatter of a class is singular, so the improper prior has no density: "
+                "its items lie in a subspace; use the empirical prior"
+            )
+        values, vectors = torch.linalg.eigh(matrix[failed])
+        least = values.amax(-1, keepdim=True) * scale.shape[-1] * torch.finfo(scale.dtype).eps
+        lifted = (vectors * torch.maximum(values, least).unsqueeze(-2)) @ vectors.mT
+        factor[failed] = torch.linalg.cholesky(lifted)
+    return factor
+
+
+def student_log_density(x: Tensor, mean: Tensor, factor: Tensor, spread: Tensor, freedom: Tensor) -> Tensor:
+    """Log density (N, P) of x (N, D) under P multivariate t distributions (docs/method.md, eqs. 6-7).
+
+    Their scale matrices are ``spread`` (P,) times factor factor^T (P, D, D).
+    """
+    dim = x.shape[1]
+    shift = x.unsqueeze(0) - mean.unsqueeze(1)  # (P, N, D)
+    white = torch.linalg.solve_triangular(factor, shift.mT, upper=False)  # (P, D, N)
+    distance = white.square().sum(1) / spread.unsqueeze(1)  # (P, N) Mahalanobis, squared
+    log_volume = factor.diagonal(dim1=-2, dim2=-1).log().sum(1) + dim / 2 * spread.log()  # (P,)
+    tail = (freedom + dim) / 2
+    normaliser = torch.lgamma(tail) - torch.lgamma(freedom / 2) - dim / 2 * (freedom * math.pi).log()
+    decay = tail.unsqueeze(1) * torch.log1p(distance / freedom.unsqueeze(1))  # (P, N)
+    return ((normaliser - log_volume).unsqueeze(1) - decay).mT
+
+
+def class_log_probabilities(weights: Tensor, num_classes: int) -> Tensor:
+    """Return the log shares (K,) of non-negative weights (K,); -inf where a weight is 0."""
+    if not isinstance(weights, Tensor):
+        raise InputTypeError(f"class_prior must be a torch.Tensor; got {type(weights).__name__}")
+    if weights.shape != (num_classes,):
+        raise InputError(f"class_prior must have shape ({num_classes},); got {tuple(weights.shape)}")
+    weights = weights.double()
+    if not (torch.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise InputError("class_prior must be finite, at least 0, and not 0 everywhere")
+    return (weights / weights.sum()).log()

@@ -1,0 +1,95 @@
+"""Normal-inverse-Wishart distributions: the priors, and conditioning them on statistics."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bayestriplet.errors import InputError, InputTypeError
+from bayestriplet.posterior.statistics import TINY, ClassStatistics
+
+EMPIRICAL_KAPPA = 0.01
+
+
+@dataclass(frozen=True)
+class NIWPrior:
+    """Parameters of NIW(mean, kappa, scale, nu) over the mean and covariance of one class.
+
+    Shapes (D,), (), (D, D), (); a scale of shape () stands for that multiple of the identity.
+    The same prior serves every class. It is proper for kappa > 0, nu > D - 1 and a positive
+    definite scale; E[Sigma] exists for nu > D + 1.
+    """
+
+    mean: Tensor
+    kappa: Tensor | float
+    scale: Tensor | float
+    nu: Tensor | float
+
+
+@dataclass(frozen=True)
+class NIWPosterior:
+    """Parameters of one NIW a class: (K, D), (K,), (K, D, D), (K,) (docs/method.md, eq. 4)."""
+
+    mean: Tensor
+    kappa: Tensor
+    scale: Tensor
+    nu: Tensor
+
+
+def check_prior(prior: NIWPrior, dim: int) -> None:
+    """Raise unless the prior is a proper NIW in ``dim`` dimensions."""
+    allowed: dict[str, tuple[tuple[int, ...], ...]]
+    allowed = {"mean": ((dim,),), "kappa": ((),), "scale": ((dim, dim), ()), "nu": ((),)}
+    for name, shapes in allowed.items():
+        value = getattr(prior, name)
+        if not isinstance(value, Tensor | float | int):
+            raise InputTypeError(f"prior.{name} must be a tensor; got {type(value).__name__}")
+        tensor = torch.as_tensor(value)
+        if tensor.shape not in shapes:
+            raise InputError(f"prior.{name} must have shape {shapes[0]}; got {tuple(tensor.shape)}")
+        if not torch.isfinite(tensor).all():
+            raise InputError(f"prior.{name} must be finite")
+    if not prior.kappa > 0:
+        raise InputError(f"prior.kappa must be above 0; got {float(prior.kappa):g}")
+    if not prior.nu > dim - 1:
+        raise InputError(f"prior.nu must be above D - 1 = {dim - 1}; got {float(prior.nu):g}")
+    scale = torch.as_tensor(prior.scale, dtype=torch.float64)
+    matrix = scale if scale.ndim else scale.reshape(1, 1)
+    if not torch.allclose(matrix, matrix.mT) or torch.linalg.cholesky_ex(matrix).info > 0:
+        raise InputError("prior.scale must be symmetric and positive definite")
+
+
+def improper_prior(like: Tensor) -> NIWPrior:
+    """Return the paper's prior in the D dimensions of ``like`` (K, D): no pseudo-items, no scale."""
+    return NIWPrior(like.new_zeros(like.shape[1]), 0.0, like.new_zeros(()), 0.0)
+
+
+def empirical_prior(statistics: ClassStatistics) -> NIWPrior:
+    """Return the prior that the current statistics suggest (docs/method.md, eq. 5).
+
+    Its mean is the grand mean and its scale the pooled within-class variance, to which the
+    total variance of one item is added: positive as soon as two items differ, also when every
+    class has a single one. A tiny floor covers the case that all items are the same.
+    """
+    mean, dim = statistics.mean, statistics.mean.shape[1]
+    count = statistics.count.to(mean.dtype)
+    total = count.sum().clamp_min(torch.finfo(mean.dtype).tiny)
+    grand_mean = count @ mean / total  # (D,)
+    within = statistics.scatter.diagonal(dim1=-2, dim2=-1).sum()
+    between = count @ (mean - grand_mean).square().sum(1)
+    freedom = (total - count.count_nonzero()).clamp_min(0) + 1
+    variance = (within + (within + between) / total) / (dim * freedom) + torch.finfo(mean.dtype).eps ** 2
+    return NIWPrior(grand_mean, EMPIRICAL_KAPPA, variance, dim + 2.0)
+
+
+def condition(prior: NIWPrior, statistics: ClassStatistics) -> NIWPosterior:
+    """Add the items described by ``statistics`` to the prior (docs/method.md, eq. 4)."""
+    kappa, nu = prior.kappa + statistics.count, prior.nu + statistics.count  # (K,), (K,) float64
+    share = statistics.count / kappa.clamp_min(TINY)  # n / kappa_n
+    shift = statistics.mean - prior.mean  # (K, D)
+    mean = prior.mean + share.to(shift.dtype).unsqueeze(1) * shift
+    cross = shift * (prior.kappa * share).sqrt().to(shift.dtype).unsqueeze(1)
+    scale = torch.baddbmm(statistics.scatter, cross.unsqueeze(2), cross.unsqueeze(1))
+    isotropic = isinstance(prior.scale, float | int) or prior.scale.ndim == 0
+    (scale.diagonal(dim1=-2, dim2=-1) if isotropic else scale).add_(prior.scale)
+    return NIWPosterior(mean, kappa, scale, nu)

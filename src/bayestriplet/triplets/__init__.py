@@ -1,0 +1,1 @@
+"""Triplets drawn from class distributions, the losses over them, and the baselines."""

@@ -1,0 +1,117 @@
+"""What a triplet sampler returns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """B anchors with S positives and S negatives each, rows of P drawn points.
+
+    Entry (i, s) exists where ``mask`` is true: where the anchor's class and the negative's
+    class were both seen. The indices of a masked entry are 0 and mean nothing.
+    """
+
+    anchor: Tensor  # (B, D)
+    points: Tensor  # (P, D)
+    index: Tensor  # (2, B, S) rows of points: the positives, then the negatives
+    labels: Tensor  # (B,)
+    negative_labels: Tensor  # (B, S)
+    mask: Tensor  # (B, S) bool
+
+    @classmethod
+    def from_points(
+        cls, anchor: Tensor, positive: Tensor, negative: Tensor, labels: Tensor, negative_labels: Tensor
+    ) -> "Triplets":
+        """Return the triplets of anchors (B, D) with positives and negatives (B, S, D) of their own."""
+        rows = torch.arange(2 * negative_labels.numel(), device=labels.device)
+        points = torch.cat([positive.flatten(0, 1), negative.flatten(0, 1)])
+        mask = torch.ones_like(negative_labels, dtype=torch.bool)
+        return cls(anchor, points, rows.view(2, *mask.shape), labels, negative_labels, mask)
+
+    @property
+    def positive(self) -> Tensor:
+        """The positives (B, S, D)."""
+        return self.points[self.index[0]]
+
+    @property
+    def negative(self) -> Tensor:
+        """The negatives (B, S, D)."""
+        return self.points[self.index[1]]
+
+    def distances(self, squared: bool = True) -> tuple[Tensor, Tensor]:
+        """Return the distances of anchors to their positives and to their negatives, both (B, S).
+
+        Where anchors share points, all B x P distances are one matrix product and the entries
+        are picked from it; where that would hold more numbers than the 2 B S differences, those
+        are taken one by one. A distance of 0 has slope 0, squared or not.
+        """
+        with torch.autocast(self.anchor.device.type, enabled=False):
+            if len(self.points) <= 2 * self.mask.shape[1] * self.anchor.shape[1]:
+                both = _PickedDistances.apply(self.anchor, self.points, self.index)  # type: ignore[no-untyped-call]
+            else:
+                both = _ListedDistances.apply(self.anchor, self.points[self.index])  # type: ignore[no-untyped-call]
+            if not squared:
+                both = both.clamp_min(torch.finfo(both.dtype).tiny).sqrt()
+        near, far = both.unbind()
+        return near, far
+
+    def for_pml(self) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
+        """Return (embeddings, labels, indices_tuple, ref_emb, ref_labels) for a loss of PML.
+
+        The anchors are the embeddings, the drawn points the references, and the indices list
+        the unmasked triplets: ``loss(*triplets.for_pml())``.
+        """
+        anchor_index = self.mask.nonzero()[:, 0]  # (T,)
+        positive_index, negative_index = (rows[self.mask] for rows in self.index)
+        labels = self.labels.new_full((len(self.points),), -1)
+        labels[positive_index] = self.labels[anchor_index]
+        labels[negative_index] = self.negative_labels[self.mask]
+        return self.anchor, self.labels, (anchor_index, positive_index, negative_index), self.points, labels
+
+
+class _PickedDistances(torch.autograd.Function):
+    """Squared distances (2, B, S) of anchors (B, D) to the points (P, D) at an index (2, B, S).
+
+    All B x P of them are one matrix product. Anchors and points are centred first, because
+    |a|^2 + |p|^2 - 2 a p cancels badly far from the origin.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor) -> Tensor:
+        center = points.mean(0)
+        anchor, points = anchor - center, points - center
+        lengths = torch.linalg.vector_norm(anchor, dim=1, keepdim=True).square()
+        matrix = torch.addmm(torch.linalg.vector_norm(points, dim=1).square(), anchor, points.mT, alpha=-2)
+        matrix.add_(lengths).clamp_min_(0)
+        ctx.save_for_backward(anchor, points, index)
+        return matrix.expand(2, -1, -1).gather(2, index)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        anchor, points, index = ctx.saved_tensors
+        weight = anchor.new_zeros(len(anchor), len(points))
+        weight.scatter_add_(1, index[0], gradient[0]).scatter_add_(1, index[1], gradient[1]).mul_(2)
+        with torch.autocast(weight.device.type, enabled=False):
+            to_anchor = weight.sum(1, keepdim=True) * anchor - weight @ points
+            to_points = weight.sum(0).unsqueeze(1) * points - weight.mT @ anchor
+        return to_anchor, to_points, None
+
+
+class _ListedDistances(torch.autograd.Function):
+    """Squared distances (2, B, S) of anchors (B, D) to points (2, B, S, D) of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, points: Tensor) -> Tensor:
+        difference = points - anchor.unsqueeze(1)  # (2, B, S, D)
+        ctx.save_for_backward(difference)
+        return torch.linalg.vector_norm(difference, dim=3).square()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        (difference,) = ctx.saved_tensors
+        to_points = difference * (2 * gradient).unsqueeze(3)
+        return -to_points.sum((0, 2)), to_points

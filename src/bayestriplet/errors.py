@@ -19,3 +19,7 @@ class StateError(BayesTripletError, RuntimeError):
 
 class MissingDependencyError(BayesTripletError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class DataError(BayesTripletError, ValueError):
+    """A file or folder of images is missing, broken or not laid out as it should be."""

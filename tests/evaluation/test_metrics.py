@@ -110,3 +110,56 @@ def test_tensors_with_gradient_or_in_half_precision_are_taken():
 def test_bad_arguments_of_recall_are_refused(arguments, message):
     with pytest.raises(BayesTripletError, match=message):
         recall_at_k(**{"embeddings": np.zeros((3, 2)), "labels": np.arange(3)} | arguments)
+
+
+def slow_scores(x, y):
+    """R-precision and MAP@R of every query, by loops."""
+    precisions, averages = [], []
+    for i in range(len(x)):
+        distance = ((x - x[i]) ** 2).sum(1)
+        distance[i] = math.inf
+        ranked = [j for j in np.argsort(distance, kind="stable") if j != i]
+        matches = (y == y[i]).sum() - 1
+        hits = [y[j] == y[i] for j in ranked[:matches]]
+        precisions.append(sum(hits) / matches if matches else 0)
+        average = sum(sum(hits[: r + 1]) / (r + 1) for r in range(matches) if hits[r])
+        averages.append(average / matches if matches else 0)
+    return np.mean(precisions), np.mean(averages)
+
+
+def test_r_precision_and_map_at_r_are_those_of_loops():
+    rng = np.random.default_rng(3)
+    y = np.concatenate([rng.integers(0, 6, 150), [77]])  # one class has a single item
+    x = (
+        rng.normal(size=(151, 4))
+        + np.append(rng.normal(size=(6, 4)), [[9.0] * 4], 0)[np.where(y == 77, 6, y)]
+    )
+    scores = metrics.retrieval_scores(x, y)
+    precision, average = slow_scores(x, y)
+    assert scores["r-precision"].value == pytest.approx(precision)
+    assert scores["map@r"].value == pytest.approx(average)
+    assert {k: scores[f"recall@{k}"].value for k in (1, 4, 8, 16)} == pytest.approx(recall_at_k(x, y))
+
+
+def test_scores_against_a_gallery_leave_nothing_out(monkeypatch):
+    monkeypatch.setattr(metrics, "BLOCK_CELLS", 1)  # many blocks
+    x = np.array([[0.0], [1.0], [5.0]] * 30)
+    y = np.array([0, 1, 2] * 30)
+    scores = metrics.retrieval_scores(x, y, (1,), gallery=x[:3], gallery_labels=y[:3])
+    assert {name: score.value for name, score in scores.items()} == {
+        "recall@1": 1,
+        "r-precision": 1,
+        "map@r": 1,
+    }
+    without = metrics.retrieval_scores(x, y + 5, (1,), gallery=x[:3], gallery_labels=y[:3])
+    assert without["map@r"].value == 0
+
+
+def test_bootstrap_intervals_cover_a_known_proportion():
+    values = {"hits": (np.arange(2000) < 600).astype(float)}
+    score = metrics.bootstrap(values, seed=0)["hits"]
+    error = math.sqrt(0.3 * 0.7 / 2000)
+    assert score.value == pytest.approx(0.3)
+    assert score.low == pytest.approx(0.3 - 1.96 * error, abs=0.2 * error)
+    assert score.high == pytest.approx(0.3 + 1.96 * error, abs=0.2 * error)
+    assert metrics.bootstrap(values, seed=0)["hits"] == score

@@ -137,3 +137,21 @@ def test_bad_items_are_refused_by_baselines_too():
         criterion(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
     with pytest.raises(BayesTripletError, match="brings its own miner"):
         criterion(torch.randn(3, 4), torch.arange(3), ref_emb=torch.randn(3, 4))
+
+
+@pytest.mark.parametrize("name", ["ba", "bsh", "bh"])
+def test_the_active_share_counts_triplets_with_a_loss(name):
+    values, labels = batch()
+    criterion = baseline(name, 4, 8)
+    assert criterion.active_share() is None
+    criterion(values, labels)
+    assert 0 < criterion.active_share() <= 1
+    criterion(100 * nn.functional.one_hot(labels, 8).float(), labels)  # all apart: nothing to learn
+    assert criterion.active_share() == 0
+
+
+def test_losses_without_a_margin_have_no_active_share():
+    values, labels = batch()
+    criterion = baseline("nca", 4, 8)
+    criterion(values, labels)
+    assert criterion.active_share() is None

@@ -353,3 +353,13 @@ def test_the_arguments_of_pml_that_make_no_sense_here_are_refused():
         criterion(*GOOD, (GOOD[1], GOOD[1], GOOD[1]))
     with pytest.raises(BayesTripletError, match="ref_emb must be None"):
         criterion(*GOOD, ref_emb=GOOD[0], ref_labels=GOOD[1])
+
+
+def test_the_active_share_counts_hinges_above_zero():
+    criterion = BUT(3, 4, generator=torch.Generator().manual_seed(0))
+    assert criterion.active_share() is None
+    criterion(torch.randn(9, 4), torch.arange(9) % 3)
+    near, far = criterion.latest.distances(squared=False)
+    assert criterion.active_share() == pytest.approx(((near - far + 0.25) > 0).float().mean().item())
+    assert BUNCA(3, 4).active_share() is None
+    assert not criterion.latest.anchor.requires_grad

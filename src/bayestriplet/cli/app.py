@@ -1,13 +1,23 @@
 """The ``bayestriplet`` command."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 import bayestriplet
+from bayestriplet.cli import data, train
 from bayestriplet.errors import BayesTripletError
 
-app = typer.Typer(help=bayestriplet.__doc__.splitlines()[0], no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help=(bayestriplet.__doc__ or "").splitlines()[0],
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data.app, name="data")
+app.command("train")(train.train)
+app.command("evaluate")(train.evaluate)
 
 
 def _print_version(wanted: bool) -> None:
@@ -25,21 +35,17 @@ def _options(
     del version
 
 
-@app.command()
-def demo(
-    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 400,
-    seed: Annotated[int, typer.Option(help="Of the network, the batches and the draws.")] = 0,
-) -> None:
-    """Train a small network on scikit-learn's digits and print Recall@k before and after."""
-    from bayestriplet.cli.demo import train_on_digits
-
-    train_on_digits(steps, seed)
-
-
 def main() -> None:
-    """Run the command; an error of the library becomes one line."""
+    """Run the command; an error that was foreseen becomes one line."""
     try:
         app()
     except BayesTripletError as error:
-        typer.echo(f"Error: {error}", err=True)
+        print(f"Error: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        raise SystemExit(130) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"Error: {where}{error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None

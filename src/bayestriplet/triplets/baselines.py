@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from pytorch_metric_learning import distances, losses, miners
+import torch
+from pytorch_metric_learning import distances, losses, miners, reducers
 from torch import Tensor, nn
 
 from bayestriplet.errors import InputError
@@ -25,6 +26,7 @@ class Baseline(nn.Module):
         super().__init__()
         self.num_classes, self.dim = num_classes, dim
         self.loss, self.miner = loss, miner
+        self._latest: tuple[Tensor, tuple[Tensor, ...] | None] | None = None
 
     def forward(
         self,
@@ -41,28 +43,44 @@ class Baseline(nn.Module):
         if not len(embeddings):
             raise InputError("embeddings must hold at least one item; got an empty batch")
         mined = None if self.miner is None else self.miner(embeddings, labels)
+        self._latest = (labels, mined)
         value: Tensor = self.loss(embeddings, labels, mined)
         return value
+
+    def active_share(self) -> float | None:
+        """Share of the latest batch's triplets with a loss above 0; None where the loss has no triplets."""
+        if self._latest is None or not isinstance(self.loss, losses.TripletMarginLoss):
+            return None
+        labels, mined = self._latest
+        size = torch.bincount(labels)[labels]  # (B,) items of the own class
+        number = ((size - 1) * (len(labels) - size)).sum() if mined is None else len(mined[0])
+        return float(self.loss.reducer.num_past_filter / max(1, int(number)))
 
 
 def _euclidean(normalize: bool, power: int = 1) -> distances.LpDistance:
     return distances.LpDistance(normalize_embeddings=normalize, power=power)
 
 
+def _triplet_margin(margin: float, distance: distances.LpDistance) -> losses.TripletMarginLoss:
+    return losses.TripletMarginLoss(
+        margin, distance=distance, reducer=reducers.AvgNonZeroReducer(collect_stats=True)
+    )
+
+
 def _batch_all(num_classes: int, dim: int, normalize: bool, margin: float) -> Baseline:
-    return Baseline(num_classes, dim, losses.TripletMarginLoss(margin, distance=_euclidean(normalize)))
+    return Baseline(num_classes, dim, _triplet_margin(margin, _euclidean(normalize)))
 
 
 def _batch_semi_hard(num_classes: int, dim: int, normalize: bool, margin: float) -> Baseline:
     distance = _euclidean(normalize)
     miner = miners.TripletMarginMiner(margin, type_of_triplets="semihard", distance=distance)
-    return Baseline(num_classes, dim, losses.TripletMarginLoss(margin, distance=distance), miner)
+    return Baseline(num_classes, dim, _triplet_margin(margin, distance), miner)
 
 
 def _batch_hard(num_classes: int, dim: int, normalize: bool, margin: float) -> Baseline:
     distance = _euclidean(normalize)
     miner = miners.BatchHardMiner(distance=distance)
-    return Baseline(num_classes, dim, losses.TripletMarginLoss(margin, distance=distance), miner)
+    return Baseline(num_classes, dim, _triplet_margin(margin, distance), miner)
 
 
 def _easy_positive(num_classes: int, dim: int, normalize: bool, temperature: float) -> Baseline:

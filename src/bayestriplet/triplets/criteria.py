@@ -94,6 +94,7 @@ class _Criterion(nn.Module):
         if loss is not None:
             check_takes_references(loss, dim)
         self.loss = loss
+        self.latest: Triplets | None = None
         if recipe == "paper":
             warnings.warn(CORRECTIONS.format(extra=self.corrections), stacklevel=2)
 
@@ -117,7 +118,8 @@ class _Criterion(nn.Module):
         """
         reason = f"{type(self).__name__} draws its own triplets; use no miner"
         check_unused(reason, indices_tuple=indices_tuple, ref_emb=ref_emb, ref_labels=ref_labels)
-        triplets = self.sampler(embeddings, labels, generator=self.generator)
+        triplets: Triplets = self.sampler(embeddings, labels, generator=self.generator)
+        self.latest = triplets.detach()
         if self.loss is None:
             return self._own_loss(triplets)
         if not triplets.mask.any():
@@ -130,6 +132,10 @@ class _Criterion(nn.Module):
         return ", ".join(
             f"{name}={value!r}" for name, value in {"recipe": self.recipe, **self.loss_options}.items()
         )
+
+    def active_share(self) -> float | None:
+        """Share of the latest batch's triplets that still have something to learn; None without a margin."""
+        return None
 
     def _check_loss_options(self) -> None:
         raise NotImplementedError
@@ -171,6 +177,13 @@ class BUT(_Criterion):
                 check_flag(name, value)
             else:
                 check_choice(name, value, PAIRINGS if name == "pairing" else TRIPLET_REDUCTIONS)
+
+    def active_share(self) -> float | None:
+        if self.latest is None or self.loss is not None:
+            return None
+        near, far = self.latest.distances(self.loss_options["squared"])
+        active = (near - far + self.loss_options["margin"] > 0) & self.latest.mask
+        return float(active.sum() / self.latest.mask.sum().clamp_min(1))
 
     def _own_loss(self, triplets: Triplets) -> Tensor:
         return triplet_loss(triplets, **self.loss_options)

@@ -1,6 +1,6 @@
 """What a triplet sampler returns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,6 +31,10 @@ class Triplets:
         points = torch.cat([positive.flatten(0, 1), negative.flatten(0, 1)])
         mask = torch.ones_like(negative_labels, dtype=torch.bool)
         return cls(anchor, points, rows.view(2, *mask.shape), labels, negative_labels, mask)
+
+    def detach(self) -> "Triplets":
+        """Return the same triplets outside the graph."""
+        return replace(self, anchor=self.anchor.detach(), points=self.points.detach())
 
     @property
     def positive(self) -> Tensor:

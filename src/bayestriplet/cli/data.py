@@ -1,0 +1,139 @@
+"""``bayestriplet data``: which data sets there are, how to get them, whether one is in order."""
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bayestriplet.data.files import Examined
+    from bayestriplet.data.progress import Progress
+
+app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, add_completion=False)
+
+PATIENCE = 2.0  # seconds before a progress bar appears
+
+Seed = Annotated[int, typer.Option(min=0, help="Of the splits the source leaves open.")]
+Size = Annotated[int | None, typer.Option(min=1, help="Side to resize the images to.")]
+
+
+@app.command("list")
+def list_sets() -> None:
+    """Show the data sets known by name, and what is here already."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from bayestriplet.data.sources import SOURCES
+
+    table = Table("name", "what", "images", "classes", "from", "here")
+    for name, source in SOURCES.items():
+        count = f"{source.images:,}"
+        table.add_row(name, source.what, count, str(source.classes), source.origin, _tell_if_here(name))
+    Console().print(table)
+    typer.echo("Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST.")
+
+
+@app.command()
+def get(name: Annotated[str, typer.Argument(help="One of those that 'data list' shows.")]) -> None:
+    """Download a data set, or tell where it is to be had, and what to do next."""
+    from bayestriplet.data.mnist import get_mnist, mnist_folder
+    from bayestriplet.data.sources import EXAMPLES, SOURCES, check_name
+
+    source = SOURCES[check_name(name)]
+    if name == "mnist":
+        with progress_bar() as progress:
+            get_mnist(progress)
+        typer.echo(f"MNIST is in {mnist_folder()}")
+    elif name == "digits":
+        typer.echo("digits comes with scikit-learn: there is nothing to download.")
+    else:
+        typer.echo(f"{name} is not downloaded by this command. Get it from {source.url}")
+        typer.echo(f"{source.download} (the checksum published there); unpack it if it is a zip file.")
+    typer.echo(f"Next: bayestriplet train {EXAMPLES.get(name, name)} --out runs/first")
+
+
+@app.command()
+def check(
+    data: Annotated[str, typer.Argument(metavar="PATH", help="Folder, .csv manifest, .npz file or name.")],
+    seed: Seed = 0,
+    size: Size = None,
+) -> None:
+    """Decode every image; show classes, splits, sizes and every bad file. Exit code 1 if there are any."""
+    from bayestriplet.data.sources import examine_data
+
+    with progress_bar() as progress:
+        examined = examine_data(data, seed=seed, size=size, progress=progress)
+    _print_counts(examined)
+    for name, problem in examined.bad:
+        typer.echo(f"{name} {problem}")
+    if examined.bad:
+        total = len(examined.bad) + len(examined.images)
+        typer.echo(f"{len(examined.bad)} of {total} files are bad; --skip-bad leaves them out of a training")
+        raise typer.Exit(1)
+    typer.echo("No bad files.")
+
+
+@contextmanager
+def progress_bar() -> "Iterator[Progress]":
+    """Yield a ``progress`` for long work: a bar on a terminal, once it has taken two seconds."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("")
+    start = time.monotonic()
+
+    def show(description: str, done: int, total: int) -> None:
+        bar.update(task, description=description, completed=done, total=total or None)
+        if console.is_terminal and not bar.live.is_started and time.monotonic() - start > PATIENCE:
+            bar.start()
+
+    try:
+        yield show
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+def _print_counts(examined: "Examined") -> None:
+    """Print a row a class with its number of images in every split, then what the images are like."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from bayestriplet.data.splits import SPLITS
+
+    images = examined.images
+    table = Table("class", *SPLITS, "all", title=escape(images.name))
+    for k, name in enumerate(images.classes):
+        splits = images.splits[images.labels == k]
+        counts = [int((splits == split).sum()) for split in SPLITS]
+        table.add_row(escape(name), *map(str, counts), str(len(splits)))
+    totals = [len(images.indices(split)) for split in SPLITS]
+    table.add_section()
+    table.add_row("all", *map(str, totals), str(len(images)))
+    Console().print(table)
+    shown = [f"{count} of {what}" for what, count in examined.seen[:5]]
+    more = f" and {len(examined.seen) - 5} other sizes" if len(examined.seen) > 5 else ""
+    colour = "grey" if images.channels == 1 else "colour"
+    typer.echo(f"Stored: {', '.join(shown)}{more}")
+    typer.echo(f"Read as: {images.size} x {images.size}, {colour}")
+    if examined.ignored:
+        typer.echo(f"Ignored: {examined.ignored} (hidden, of other types, or links that leave the folder)")
+
+
+def _tell_if_here(name: str) -> str:
+    from importlib.util import find_spec
+
+    from bayestriplet.data.mnist import is_mnist_here
+
+    if name == "mnist":
+        return "yes" if is_mnist_here() else "no: data get mnist"
+    if name == "digits":
+        return "yes" if find_spec("sklearn") else "no: pip install scikit-learn"
+    return f"see data get {name}"

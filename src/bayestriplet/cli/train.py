@@ -1,0 +1,113 @@
+"""``bayestriplet train`` and ``bayestriplet evaluate``."""
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from bayestriplet.config import Method, TrainConfig, make_config, read_toml
+from bayestriplet.errors import InputError
+
+
+def _option_of(name: str) -> inspect.Parameter:
+    """Return the command-line option of a field of TrainConfig; None means it was not given."""
+    field = TrainConfig.model_fields[name]
+    kind = field.annotation
+    flag = f"--{name.replace('_', '-')}"
+    declared: Any = next((t for t in get_args(kind) if t in (int, float, str, bool)), kind)
+    if name in ("method", "recipe"):
+        declared = str
+    elif name == "width":
+        declared = float
+    shown = "" if field.default is None or name == "data" else f" Default: {field.default}."
+    choices = f" One of: {', '.join(get_args(Method))}." if name == "method" else ""
+    extra = (f"{flag}/--no-{name.replace('_', '-')}",) if declared is bool else (flag,)
+    option = typer.Option(*extra, help=f"{field.description}{choices}{shown}", show_default=False)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[declared | None, option]
+    )
+
+
+def train(data: str | None, out: Path | None, config: Path | None, resume: Path | None, **given: Any) -> None:
+    """Train an encoder on labelled images, evaluate it on the test split, and write a run folder."""
+    from bayestriplet.cli.screen import Screen
+
+    values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
+    if resume is not None:
+        if out is not None or config is not None:
+            raise InputError("--resume takes out and options from the run: leave --out and --config away")
+        values = read_toml(resume / "config.toml") | values
+        out = resume
+    elif config is not None:
+        values = read_toml(config) | values
+    checked = make_config(values, str(config) if config else "train")
+    if out is None:
+        raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
+    screen = Screen()
+    with screen.working():
+        from bayestriplet.training.run import TrainingRun
+
+        run = TrainingRun(checked, out, screen.console, screen.report)
+    scores = run.train(resume=resume is not None, tell=screen.report)
+    screen.finish()
+    if not run.is_first:
+        return
+    screen.show_run(out, run.run.read_results(), scores)
+
+
+def _own_option(name: str, help_text: str) -> inspect.Parameter:
+    """Return an option that is not part of the config: a path."""
+    option = typer.Option(f"--{name}", help=help_text, show_default=False)
+    kind = Annotated[Path | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _signature() -> inspect.Signature:
+    """Return the signature of ``train``: TrainConfig's fields are its options, so both never differ."""
+    argument = typer.Argument(help=TrainConfig.model_fields["data"].description)
+    kind = Annotated[str | None, argument]
+    data = inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    return inspect.Signature(
+        [
+            data,
+            _own_option("out", "Folder of the run; new or empty."),
+            _own_option("config", "TOML file with any of these options."),
+            _own_option("resume", "Go on with this run where it stopped."),
+            *(_option_of(name) for name in TrainConfig.model_fields if name != "data"),
+        ]
+    )
+
+
+train.__signature__ = _signature()  # type: ignore[attr-defined]
+train.__annotations__ = {p.name: p.annotation for p in _signature().parameters.values()}
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    data: Annotated[
+        str | None, typer.Option(help="Other data than the run's own.", show_default=False)
+    ] = None,
+    split: Annotated[str, typer.Option(help="Items to ask about.")] = "test",
+    gallery: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to look for neighbours: a split, or data. The queries themselves if not given.",
+            show_default=False,
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Measure a run: Recall@k, R-precision and MAP@R beside raw pixels and the untrained network."""
+    from bayestriplet.cli.screen import Screen
+
+    screen = Screen()
+    with screen.working():
+        from bayestriplet.cli.evaluation import evaluate_run
+
+        rows, title = evaluate_run(run, data, split, gallery, skip_bad, screen.report)
+    screen.finish()
+    screen.show_scores(title, rows, json)

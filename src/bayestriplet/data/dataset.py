@@ -1,0 +1,77 @@
+"""A set of labelled images, in memory or in files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.data.splits import SPLITS
+from bayestriplet.errors import InputError
+from bayestriplet.options import check_choice
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """Images with classes and splits; either ``pixels`` or ``paths`` is set.
+
+    It holds only arrays, tuples and paths, so that loader workers can be sent a copy.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    """Class names; label k is ``classes[k]``."""
+    labels: NDArray[np.int64]
+    """(n,)"""
+    splits: NDArray[np.str_]
+    """(n,) of "train", "val" and "test"."""
+    ids: tuple[str, ...]
+    """(n,) unique: the path relative to the set's folder, or "train/123"."""
+    channels: int
+    """1 or 3."""
+    size: int
+    """Images are size x size."""
+    kind: str
+    """ "digits", "histology" or "photo": which augmentation suits."""
+    groups: NDArray[np.str_] | None = None
+    """(n,) patient or slide; None where unknown."""
+    pixels: NDArray[np.uint8] | None = None
+    """(n, size, size, channels) when the images are in memory."""
+    paths: tuple[Path, ...] | None = None
+    """(n,) when they are files."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def indices(self, split: str) -> NDArray[np.int64]:
+        """Return the positions of one split, in ascending order."""
+        check_choice("split", split, SPLITS)
+        return np.flatnonzero(self.splits == split).astype(np.int64)
+
+    def read(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the images (b, size, size, channels) at these positions, decoded where they are files."""
+        wanted = np.asarray(indices, dtype=np.int64)
+        if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
+            raise InputError(f"indices must lie in 0..{len(self) - 1}; got {wanted.min()}..{wanted.max()}")
+        if self.pixels is not None:
+            return self.pixels[wanted]
+        from bayestriplet.data.images import decode
+
+        paths = self.paths or ()
+        out = np.empty((len(wanted), self.size, self.size, self.channels), dtype=np.uint8)
+        for row, index in enumerate(wanted):
+            out[row] = decode(paths[index], self.size, self.channels)
+        return out
+
+    def subset(self, keep: NDArray[np.int64]) -> "LabelledImages":
+        """Return the set of only the images at these positions; the classes stay."""
+        return replace(
+            self,
+            labels=self.labels[keep],
+            splits=self.splits[keep],
+            ids=tuple(self.ids[i] for i in keep),
+            groups=None if self.groups is None else self.groups[keep],
+            pixels=None if self.pixels is None else self.pixels[keep],
+            paths=None if self.paths is None else tuple(self.paths[i] for i in keep),
+        )

@@ -1,0 +1,63 @@
+"""Fetching of files over HTTPS into the cache folder."""
+
+import http.client
+import os
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from bayestriplet.data.progress import Progress, report
+from bayestriplet.errors import DataError
+
+LIMIT = 100_000_000  # bytes a download may have
+TIMEOUT = 4.0  # seconds until a server that does not answer is given up
+CHUNK = 1 << 18
+
+
+class FetchError(Exception):
+    """A source did not give what it should; the next one may."""
+
+
+def cache_folder() -> Path:
+    """Return the folder downloads are kept in: ``BAYESTRIPLET_DATA``, else the user's cache folder."""
+    if own := os.environ.get("BAYESTRIPLET_DATA"):
+        return Path(own).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "bayestriplet"
+
+
+def fetch(url: str, progress: Progress | None = None) -> bytes:
+    """Return what lies at ``url``, at most 100 MB of it."""
+    parts: list[bytes] = []
+    done = 0
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - constants, all https
+            total = int(answer.headers.get("Content-Length") or 0)
+            while chunk := answer.read(CHUNK):
+                parts.append(chunk)
+                done += len(chunk)
+                if done > LIMIT:
+                    raise FetchError(f"more than {LIMIT // 1_000_000} MB")
+                report(progress, f"downloading {url.rsplit('/', 1)[-1]}", done, total)
+    except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
+        raise FetchError(str(getattr(error, "reason", error))) from error
+    return b"".join(parts)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write under a temporary name in the same folder, then rename: ``path`` is whole or not there."""
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(content)
+        temporary.chmod(0o644)  # temporary files are private; a cache may be shared
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path}: {error.strerror or error}; set BAYESTRIPLET_DATA to another folder"
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

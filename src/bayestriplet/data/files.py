@@ -1,0 +1,109 @@
+"""Image files of a folder or a manifest: every one checked, then made a set."""
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.images import Inspection, import_pillow, inspect
+from bayestriplet.data.listing import Listing
+from bayestriplet.data.progress import Progress, report
+from bayestriplet.data.splits import SHARES, assign_splits, complete_splits
+from bayestriplet.errors import DataError
+
+BATCH = 256  # files between two reports of progress
+SMALLEST, LARGEST = 28, 224  # sides chosen without being asked
+SHOWN = 10  # bad files a message names
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A set of the good files, and what was seen on the way."""
+
+    images: LabelledImages
+    bad: tuple[tuple[str, str], ...] = ()
+    """(id, problem) of the files left out."""
+    ignored: int = 0
+    seen: tuple[tuple[str, int], ...] = ()
+    """Sizes and modes with how often they occur, most frequent first."""
+
+
+def examine(listing: Listing, seed: int, size: int | None, progress: Progress | None = None) -> Examined:
+    """Decode every file once and return the set of the good ones; a class may be left without any."""
+    inspections = _inspect_all(listing.paths, progress)
+    good = [i for i, found in enumerate(inspections) if found.problem is None]
+    bad = tuple((listing.ids[i], found.problem) for i, found in enumerate(inspections) if found.problem)
+    seen = Counter(
+        f"{found.width} x {found.height} {found.mode}" for found in inspections if not found.problem
+    )
+    kept = [inspections[i] for i in good]
+    images = LabelledImages(
+        name=listing.name,
+        classes=listing.classes,
+        labels=listing.labels[good],
+        splits=np.full(len(good), "train", dtype="<U5"),
+        ids=tuple(listing.ids[i] for i in good),
+        channels=1 if kept and all(found.grey for found in kept) else 3,
+        size=size or listing.size or _choose_size(kept),
+        kind=listing.kind,
+        groups=None if listing.groups is None else listing.groups[good],
+        paths=tuple(listing.paths[i] for i in good),
+    )
+    given = None if listing.splits is None else listing.splits[good]
+    images = _split(images, given, seed, listing.source)
+    return Examined(images, bad, listing.ignored, tuple(seen.most_common()))
+
+
+def check_examined(examined: Examined, source: Path, skip_bad: bool) -> LabelledImages:
+    """Return the set if no file is bad, or if the bad ones may be left out and every class has others."""
+    bad, images = examined.bad, examined.images
+    if bad and not skip_bad:
+        told = "; ".join(f"{name} {problem}" for name, problem in bad[:SHOWN])
+        more = "; ..." if len(bad) > SHOWN else ""
+        total = len(bad) + len(images)
+        raise DataError(
+            f"{source} has {len(bad)} bad file{'s' * (len(bad) > 1)} of {total}: {told}{more}. "
+            f"Replace or remove them, or leave them out with --skip-bad"
+        )
+    if bare := [name for k, name in enumerate(images.classes) if not (images.labels == k).any()]:
+        raise DataError(f"{source}: every image of class {', '.join(bare)} is bad")
+    return images
+
+
+def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, source: Path) -> LabelledImages:
+    if not len(images):  # every file is bad, which is told with their names
+        return images
+    try:
+        if given is None:
+            splits = assign_splits(images.labels, images.groups, SHARES, seed)
+        else:
+            splits = complete_splits(images.labels, given, images.groups, seed)
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from None
+    return replace(images, splits=splits)
+
+
+def _inspect_all(paths: Sequence[Path], progress: Progress | None) -> list[Inspection]:
+    import_pillow()
+    found: list[Inspection] = []
+    # Pillow warns of odd tags in files it decodes well, and lets other threads run while it decodes.
+    with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        warnings.simplefilter("ignore")
+        for start in range(0, len(paths), BATCH):
+            found += pool.map(inspect, paths[start : start + BATCH])
+            report(progress, "checking images", len(found), len(paths))
+    return found
+
+
+def _choose_size(found: Sequence[Inspection]) -> int:
+    """Return the shorter side where all images have one size, within bounds; else the upper bound."""
+    if len({(one.width, one.height) for one in found}) != 1:
+        return LARGEST
+    return min(max(min(found[0].width, found[0].height), SMALLEST), LARGEST)

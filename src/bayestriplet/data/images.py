@@ -1,0 +1,174 @@
+"""Decoding of one image file into pixels, and what can be wrong with it."""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.errors import DataError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP")
+MAX_PIXELS = 64_000_000
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a file holds, or the one problem it has."""
+
+    problem: str | None = None
+    width: int = 0
+    height: int = 0
+    mode: str = ""
+    """As stored, in Pillow's words."""
+    grey: bool = False
+
+
+class _BadImageError(Exception):
+    """Carries the problem of a file, as a phrase that follows its name."""
+
+
+def decode(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+    """Return the image (size, size, channels): the shorter side resized to ``size``, then the centre.
+
+    Transparency is laid on white, 16 bits are scaled to 8 and the camera's orientation is applied.
+    """
+    try:
+        image, _ = _load(path)
+    except _BadImageError as bad:
+        raise DataError(
+            f"{path} {bad}; replace or remove it, or leave such files out with --skip-bad"
+        ) from None
+    return shape_image(image, size, channels)
+
+
+def shape_image(image: "Image.Image", size: int, channels: int) -> NDArray[np.uint8]:
+    """Return a decoded image as (size, size, channels); one of that size keeps its pixels exactly."""
+    from PIL import Image, ImageOps
+
+    image = image.convert("L" if channels == 1 else "RGB")
+    # fit() crops and resizes in one step, so that a long thin image never becomes a huge one on the way.
+    image = ImageOps.fit(image, (size, size), method=Image.Resampling.BICUBIC)
+    return np.asarray(image, dtype=np.uint8).reshape(size, size, channels)
+
+
+def problem(path: Path) -> str | None:
+    """Return what is wrong with a file as a phrase ("is truncated"), or None; it is decoded entirely."""
+    return inspect(path).problem
+
+
+def inspect(path: Path) -> Inspection:
+    """Decode a file entirely and return what it holds."""
+    try:
+        image, mode = _load(path)
+    except _BadImageError as bad:
+        return Inspection(problem=str(bad))
+    return Inspection(None, image.width, image.height, mode, image.mode == "L")
+
+
+def import_pillow() -> None:
+    """Raise the error that says how to install Pillow if it is missing."""
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("reading image files needs Pillow: pip install pillow") from error
+
+
+def _load(path: Path) -> tuple["Image.Image", str]:
+    """Return the decoded image in mode L or RGB, and the mode it is stored in."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        if path.stat().st_size == 0:
+            raise _BadImageError("is empty")
+        with Image.open(path, formats=FORMATS) as image:
+            _check_header(image)
+            image.load()
+            return _to_eight_bits(image), image.mode
+    except _BadImageError:
+        raise
+    except UnidentifiedImageError:
+        raise _BadImageError("is not an image") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _BadImageError(_size_problem(*_stored_size(path))) from None
+    except Exception as error:  # a decoder given hostile bytes may raise anything; each is a bad file
+        raise _BadImageError(_phrase(error)) from None
+
+
+def _check_header(image: "Image.Image") -> None:
+    """Refuse what must not be decoded, from the header alone."""
+    if image.width * image.height > MAX_PIXELS:
+        raise _BadImageError(_size_problem(*image.size))
+    frames = getattr(image, "n_frames", 1)
+    # Phones store a preview or a depth map behind the photo (MPO): there the first frame is the photo.
+    if frames > 1 and image.format != "MPO":
+        raise _BadImageError(
+            f"has {frames} pages" if image.format == "TIFF" else f"is animated ({frames} frames)"
+        )
+
+
+def _size_problem(width: int, height: int) -> str:
+    return f"has {width} x {height} pixels, more than 64 million"
+
+
+def _stored_size(path: Path) -> tuple[int, int]:
+    """Return the size in the header of a file too large for ``Image.open``, which does not tell it."""
+    from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
+
+    for plugin in (
+        PngImagePlugin.PngImageFile,
+        JpegImagePlugin.JpegImageFile,
+        TiffImagePlugin.TiffImageFile,
+        BmpImagePlugin.BmpImageFile,
+    ):
+        try:
+            with plugin(path) as image:
+                return image.size
+        except (SyntaxError, ValueError, OSError):
+            continue
+    raise _BadImageError("is not an image")
+
+
+def _phrase(error: Exception) -> str:
+    reason = str(error).split("\n")[0]
+    if isinstance(error, EOFError | struct.error) or "truncated" in reason.lower():
+        return "is truncated"
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    return f"cannot be read: {reason or type(error).__name__}"
+
+
+def _to_eight_bits(image: "Image.Image") -> "Image.Image":
+    """Return the image upright, in mode L or RGB."""
+    from PIL import Image, ImageOps
+
+    stored = image.format
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I;16") or (image.mode == "I" and stored == "PNG"):
+        values = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        kind = "32-bit" if image.mode == "I" else "floating-point"
+        raise _BadImageError(f"has {kind} pixels; convert it to 8 or 16 bits")
+    grey = image.mode in ("1", "L", "LA", "La") or _has_grey_palette(image)
+    if image.has_transparency_data:
+        over = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
+    return image.convert("RGB").convert("L") if grey and image.mode != "L" else _plain(image)
+
+
+def _plain(image: "Image.Image") -> "Image.Image":
+    return image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")
+
+
+def _has_grey_palette(image: "Image.Image") -> bool:
+    if image.mode != "P":
+        return False
+    palette = np.asarray(image.getpalette("RGB") or [0, 0, 0]).reshape(-1, 3)
+    return bool((palette == palette[:, :1]).all())

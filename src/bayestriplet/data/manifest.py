@@ -1,0 +1,121 @@
+"""A CSV file that lists images: path, label and, where known, split and group."""
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.data.listing import Listing
+from bayestriplet.data.splits import SPLITS
+from bayestriplet.errors import DataError
+
+NEEDED = ("path", "label")
+SHOWN = 5  # lines a message names
+
+
+@dataclass(frozen=True)
+class _Row:
+    line: int
+    path: str
+    label: str
+    split: str
+    group: str
+
+
+def list_manifest(source: Path) -> Listing:
+    """Return the files a CSV file lists, with paths relative to its folder; other columns are ignored."""
+    columns, rows = _read_rows(source)
+    _check_rows(source, columns, rows)
+    paths = tuple(source.parent / row.path for row in rows)
+    _check_paths(source, rows, paths)
+    classes = tuple(sorted({row.label for row in rows}))
+    number = {name: k for k, name in enumerate(classes)}
+    splits = np.array([row.split for row in rows], dtype="<U5") if "split" in columns else None
+    groups = np.array([row.group for row in rows], dtype=np.str_) if "group" in columns else None
+    if splits is not None and groups is not None:
+        _check_groups(source, splits, groups)
+    return Listing(
+        name=source.stem,
+        source=source,
+        classes=classes,
+        paths=paths,
+        ids=tuple(row.path for row in rows),
+        labels=np.array([number[row.label] for row in rows], dtype=np.int64),
+        splits=splits,
+        groups=groups,
+    )
+
+
+def _read_rows(source: Path) -> tuple[Sequence[str], list[_Row]]:
+    try:
+        with source.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, restval="", skipinitialspace=True)
+            columns = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = columns
+            if missing := [name for name in NEEDED if name not in columns]:
+                raise DataError(
+                    f"{source} lacks the column {' and '.join(missing)}; "
+                    f"its first line must name path,label and, where known, split,group"
+                )
+            rows = [_to_row(reader.line_num, values) for values in reader]
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except csv.Error as error:
+        raise DataError(f"{source} cannot be read as CSV: {error}") from error
+    if not rows:
+        raise DataError(f"{source} lists no images")
+    return columns, rows
+
+
+def _to_row(line: int, values: dict[str, str]) -> _Row:
+    return _Row(line, *(values.get(name, "").strip() for name in ("path", "label", "split", "group")))
+
+
+def _check_rows(source: Path, columns: Sequence[str], rows: list[_Row]) -> None:
+    for name in ("path", "label", "group"):
+        if name in columns and (lines := [row.line for row in rows if not getattr(row, name)]):
+            raise DataError(f"{source} has no {name} in {_tell_lines(lines)}")
+    if "split" in columns and (wrong := [row for row in rows if row.split not in SPLITS]):
+        raise DataError(
+            f"{source} has the split {wrong[0].split!r} in {_tell_lines([row.line for row in wrong])}; "
+            f"it must be train, val or test"
+        )
+    if "split" in columns and not any(row.split == "train" for row in rows):
+        raise DataError(f"{source} has no row with the split train")
+
+
+def _check_paths(source: Path, rows: list[_Row], paths: tuple[Path, ...]) -> None:
+    gone = [
+        f"line {row.line} {row.path}" for row, path in zip(rows, paths, strict=True) if not path.is_file()
+    ]
+    if gone:
+        told = ", ".join(gone[:SHOWN]) + (", ..." if len(gone) > SHOWN else "")
+        raise DataError(
+            f"{source} lists {len(gone)} missing file{'s' * (len(gone) > 1)}: {told}; "
+            f"paths are relative to {source.parent}"
+        )
+    first: dict[str, int] = {}
+    for row, path in zip(rows, paths, strict=True):
+        earlier = first.setdefault(os.path.normpath(path), row.line)
+        if earlier != row.line:
+            raise DataError(f"{source} lists {row.path} twice, in lines {earlier} and {row.line}")
+
+
+def _check_groups(source: Path, splits: NDArray[np.str_], groups: NDArray[np.str_]) -> None:
+    home: dict[str, str] = {}
+    for group, split in zip(groups.tolist(), splits.tolist(), strict=True):
+        if home.setdefault(group, split) != split:
+            raise DataError(
+                f"{source} puts group {group!r} into {home[group]} and {split}; a group must stay in one"
+            )
+
+
+def _tell_lines(lines: list[int]) -> str:
+    told = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
+    return f"line {told}" if len(lines) == 1 else f"{len(lines)} lines ({told})"

@@ -1,0 +1,112 @@
+"""MedMNIST's .npz files: three splits of images and labels in one archive."""
+
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.splits import SPLITS
+from bayestriplet.errors import DataError
+
+TISSUES = ("ADI", "BACK", "DEB", "LYM", "MUC", "MUS", "NORM", "STR", "TUM")
+
+
+def open_npz(path: Path) -> LabelledImages:
+    """Return the images of a MedMNIST file with its own splits.
+
+    Every array's type and shape is checked in its header before its bytes are read. Labels are
+    named only where the file is PathMNIST: nine classes in colour and "path" in its name.
+    """
+    images, labels = _read_arrays(path)
+    classes = _name_classes(path, np.concatenate(labels), images.shape)
+    channels = images.shape[3] if images.ndim == 4 else 1
+    is_path = classes == TISSUES
+    return LabelledImages(
+        name="pathmnist" if is_path else path.stem,
+        classes=classes,
+        labels=np.concatenate(labels),
+        splits=np.repeat(SPLITS, [len(part) for part in labels]),
+        ids=tuple(
+            f"{split}/{i}" for split, part in zip(SPLITS, labels, strict=True) for i in range(len(part))
+        ),
+        channels=channels,
+        size=images.shape[1],
+        kind="histology" if channels == 3 else "photo",
+        pixels=images.reshape(*images.shape[:3], channels),
+    )
+
+
+def _read_arrays(path: Path) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]]:
+    """Return the images of all splits, and the labels of each."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_headers(archive, path)
+            images = np.concatenate([_read(archive, f"{split}_images") for split in SPLITS])
+            labels = [_read(archive, f"{split}_labels").reshape(-1).astype(np.int64) for split in SPLITS]
+    except MemoryError:
+        raise DataError(f"{path} does not fit into memory; use a smaller side of the same data set") from None
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} cannot be read as an .npz file: {error}; download it again") from error
+    return images, labels
+
+
+def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse an archive whose arrays are missing, of a wrong type or shape, or do not belong together."""
+    wanted = [f"{split}_{what}" for split in SPLITS for what in ("images", "labels")]
+    if missing := [key for key in wanted if f"{key}.npy" not in archive.namelist()]:
+        raise DataError(f"{path} lacks {', '.join(missing)}; a MedMNIST file has {', '.join(wanted)}")
+    sides = set()
+    for split in SPLITS:
+        shape, dtype = _header(archive, f"{split}_images", path)
+        square = len(shape) in (3, 4) and shape[1] == shape[2] > 0 and shape[3:] in ((), (1,), (3,))
+        if dtype != np.uint8 or not square:
+            raise DataError(
+                f"{path}: {split}_images must be uint8 of shape (n, side, side) or (n, side, side, 3); "
+                f"got {dtype} of shape {shape}"
+            )
+        sides.add(shape[1:])
+        count, kind = _header(archive, f"{split}_labels", path)
+        if count not in ((shape[0],), (shape[0], 1)) or kind.kind not in "iu":
+            raise DataError(
+                f"{path}: {split}_labels must be {shape[0]} whole numbers, one per image; "
+                f"got {kind} of shape {count}"
+            )
+    if len(sides) > 1:
+        raise DataError(f"{path}: the splits have images of different shapes: {sorted(sides)}")
+
+
+def _header(archive: zipfile.ZipFile, key: str, path: Path) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
+    """Return shape and type of an array without reading it; its length must be what they say."""
+    with archive.open(f"{key}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(file)
+        start = file.tell()
+    stored = archive.getinfo(f"{key}.npy").file_size - start
+    if dtype.hasobject or stored != math.prod(shape) * dtype.itemsize:
+        raise DataError(f"{path}: {key} does not hold the {dtype} of shape {shape} its header says")
+    return shape, dtype
+
+
+def _read(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
+    with archive.open(f"{key}.npy") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _name_classes(path: Path, labels: NDArray[np.int64], shape: tuple[int, ...]) -> tuple[str, ...]:
+    if not len(labels):
+        raise DataError(f"{path} holds no images")
+    if labels.min() < 0 or labels.max() >= len(labels):
+        raise DataError(f"{path}: labels must be whole numbers from 0 up; got {labels.min()}..{labels.max()}")
+    if labels.max() == len(TISSUES) - 1 and shape[3:] == (3,) and "path" in path.stem.lower():
+        return TISSUES
+    return tuple(str(k) for k in range(int(labels.max()) + 1))

@@ -1,0 +1,221 @@
+"""The data sets there are by name, and how anything a user types is opened."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.files import Examined, check_examined, examine
+from bayestriplet.data.folder import list_crc, list_folder
+from bayestriplet.data.images import import_pillow, shape_image
+from bayestriplet.data.listing import Listing
+from bayestriplet.data.manifest import list_manifest
+from bayestriplet.data.mnist import open_mnist
+from bayestriplet.data.npz import open_npz
+from bayestriplet.data.progress import Progress, report
+from bayestriplet.data.splits import choose_per_class, split_stratified
+from bayestriplet.errors import DataError, InputError, MissingDependencyError
+from bayestriplet.options import check_whole, nearest
+
+DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
+MEMORY_LIMIT = 8_000_000_000  # bytes an in-memory set may be enlarged to
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is known of a named data set."""
+
+    what: str
+    images: int
+    classes: int
+    origin: str
+    url: str = ""
+    """Of the page to get it from, where it is not fetched by itself."""
+    download: str = ""
+    """The file to get there."""
+
+
+SOURCES = {
+    "mnist": Source(
+        "handwritten digits, 28 x 28, grey", 70_000, 10, "its HTTPS mirrors or the package index"
+    ),
+    "digits": Source("handwritten digits, 8 x 8, grey", 1_797, 10, "comes with scikit-learn"),
+    "crc": Source(
+        "colorectal tissue tiles, 224 x 224, colour (NCT-CRC-HE-100K)",
+        100_000,
+        9,
+        "Zenodo, record 1214456",
+        "https://zenodo.org/records/1214456",
+        "NCT-CRC-HE-100K.zip, about 11.7 GB, MD5 035777cf327776a71a05c95da6d6325f",
+    ),
+    "pathmnist": Source(
+        "the same tissue, 28 x 28, colour (MedMNIST)",
+        107_180,
+        9,
+        "Zenodo, record 10519652",
+        "https://zenodo.org/records/10519652",
+        "pathmnist.npz, MD5 a8b06965200029087d5bd730944a56c1",
+    ),
+}
+EXAMPLES = {"crc": "crc:/path/to/NCT-CRC-HE-100K", "pathmnist": "pathmnist:/path/to/pathmnist.npz"}
+
+
+def open_data(
+    data: str,
+    *,
+    seed: int = 0,
+    per_class: int | None = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+) -> LabelledImages:
+    """Return a data set by name (mnist, digits, crc:FOLDER, pathmnist:FILE) or path (folder, .csv, .npz).
+
+    Every image file is decoded once first; a bad one is an error unless ``skip_bad``. ``seed``
+    decides the splits that the source leaves open and which at most ``per_class`` training items a
+    class are kept; validation and test stay whole. ``size`` is the side the images are resized to.
+    """
+    if per_class is not None:
+        check_whole("per_class", per_class, 1)
+    examined, source = _open(data, seed, size, progress)
+    images = check_examined(examined, source, skip_bad)
+    if per_class is not None:
+        images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
+    return _resize(images, size, progress)
+
+
+def examine_data(
+    data: str, *, seed: int = 0, size: int | None = None, progress: Progress | None = None
+) -> Examined:
+    """Return what :func:`open_data` would find, bad files listed instead of raised."""
+    examined, _ = _open(data, seed, size, progress)
+    return replace(examined, images=_resize(examined.images, size, progress))
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if it is a named data set."""
+    if name in SOURCES:
+        return name
+    raise InputError(
+        f"there is no data set {name!r}{nearest(name, SOURCES)} (named sets: {', '.join(SOURCES)}; "
+        f"or the path of a folder with a subfolder a class, of a .csv manifest or of an .npz file)"
+    )
+
+
+def _open(data: str, seed: int, size: int | None, progress: Progress | None) -> tuple[Examined, Path]:
+    check_whole("seed", seed, 0)
+    if size is not None:
+        check_whole("size", size, 1)
+    data = os.fspath(data)
+    name, colon, rest = data.partition(":")
+    try:
+        if name in SOURCES:
+            return _open_named(name, rest if colon else None, seed, size, progress)
+        return _open_path(data, seed, size, progress)
+    except OSError as error:  # a name too long, a folder without permission, a drive that went away
+        raise DataError(f"{error.filename or data} cannot be read: {error.strerror or error}") from error
+
+
+def _open_path(data: str, seed: int, size: int | None, progress: Progress | None) -> tuple[Examined, Path]:
+    path = _to_path(data)
+    if data and path.is_dir():
+        return examine(_checked(list_folder(path)), seed, size, progress), path
+    if path.suffix.lower() == ".csv" and path.is_file():
+        return examine(_checked(list_manifest(path)), seed, size, progress), path
+    if path.suffix.lower() == ".npz" and path.is_file():
+        return _in_memory(open_npz(path), path), path
+    if data and path.exists():
+        raise DataError(f"{path} is neither a folder of images, a .csv manifest nor an .npz file")
+    if ":" in data or (len(path.parts) <= 1 and not path.suffix):
+        check_name(data.partition(":")[0])
+    raise DataError(f"there is no file or folder {path}")
+
+
+def _open_named(
+    name: str, where: str | None, seed: int, size: int | None, progress: Progress | None
+) -> tuple[Examined, Path]:
+    if name in EXAMPLES:
+        if not where:
+            raise InputError(
+                f"{name} needs to know where it is: {EXAMPLES[name]}; see 'bayestriplet data get {name}'"
+            )
+        path = _to_path(where)
+        if not path.exists():
+            raise DataError(f"there is no file or folder {path}; see 'bayestriplet data get {name}'")
+        if name == "crc":
+            return examine(list_crc(path), seed, size, progress), path
+        return _in_memory(open_npz(path), path), path
+    if where is not None:
+        raise InputError(f"{name} takes no path; got {name}:{where}")
+    images = open_mnist(seed, progress) if name == "mnist" else open_digits(seed)
+    return _in_memory(images, Path(name)), Path(name)
+
+
+def _to_path(text: str) -> Path:
+    """Return the path with ``~`` replaced, where there is such a user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
+def open_digits(seed: int) -> LabelledImages:
+    """Return scikit-learn's bundled digits, 60/20/20; their values 0..16 become 0..255."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise MissingDependencyError(
+            "digits needs scikit-learn: pip install 'bayestriplet[train]'"
+        ) from error
+    found = load_digits()
+    labels = found.target.astype(np.int64)
+    return LabelledImages(
+        name="digits",
+        classes=tuple("0123456789"),
+        labels=labels,
+        splits=split_stratified(labels, DIGITS_SHARES, seed),
+        ids=tuple(f"digits/{i}" for i in range(len(labels))),
+        channels=1,
+        size=8,
+        kind="digits",
+        pixels=np.rint(found.images * (255 / 16)).astype(np.uint8)[..., None],
+    )
+
+
+def _checked(listing: Listing) -> Listing:
+    _check_class_number(listing.classes, listing.source)
+    return listing
+
+
+def _check_class_number(classes: tuple[str, ...], source: Path) -> None:
+    if len(classes) < 2:
+        raise DataError(f"{source} has the single class {classes[0]!r}; at least two are needed")
+
+
+def _in_memory(images: LabelledImages, source: Path) -> Examined:
+    _check_class_number(images.classes, source)
+    mode = "L" if images.channels == 1 else "RGB"
+    return Examined(images, seen=((f"{images.size} x {images.size} {mode}", len(images)),))
+
+
+def _resize(images: LabelledImages, size: int | None, progress: Progress | None) -> LabelledImages:
+    """Resize a set in memory; one of files is resized when it is read."""
+    if images.pixels is None or size is None or size == images.size:
+        return images
+    needed = len(images) * size * size * images.channels
+    if needed > MEMORY_LIMIT:
+        raise InputError(
+            f"size {size} would take {needed / 1e9:.0f} GB of memory for {len(images)} images; take less"
+        )
+    import_pillow()
+    from PIL import Image
+
+    pixels = np.empty((len(images), size, size, images.channels), dtype=np.uint8)
+    for i, one in enumerate(images.pixels):
+        flat = one[..., 0] if images.channels == 1 else one
+        pixels[i] = shape_image(Image.fromarray(flat), size, images.channels)
+        if i % 4096 == 0:
+            report(progress, "resizing images", i, len(images))
+    return replace(images, pixels=pixels, size=size)

@@ -1,0 +1,95 @@
+"""Vectors of images: from an encoder, or their raw pixels."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from bayestriplet.data.dataset import LabelledImages
+
+BATCH = 256
+Report = Callable[[int, int], None]  # items done, items in all
+
+
+class _Images(Dataset[Tensor]):
+    """Images of a set as tensors (C, H, W) in 0 .. 1, read a batch at a time."""
+
+    def __init__(self, images: LabelledImages, indices: NDArray[np.int64]) -> None:
+        self.images, self.indices = images, indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitems__(self, rows: list[int]) -> Tensor:
+        return to_tensor(self.images.read(self.indices[rows].tolist()))
+
+
+def to_tensor(pixels: NDArray[np.uint8]) -> Tensor:
+    """Return pixels (b, H, W, C) as a float tensor (b, C, H, W) in 0 .. 1."""
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+
+
+def image_batches(
+    images: LabelledImages, indices: NDArray[np.int64], workers: int = 0, batch: int = BATCH
+) -> Iterator[Tensor]:
+    """Yield the images at ``indices`` in order, in batches, decoded in worker processes."""
+    loader: DataLoader[Tensor] = DataLoader(
+        _Images(images, indices), batch_size=batch, num_workers=workers, collate_fn=as_it_is
+    )
+    yield from loader
+
+
+def as_it_is(batch: Any) -> Any:
+    """Collate a batch that was fetched whole."""
+    return batch
+
+
+@torch.no_grad()
+def embed(
+    encoder: nn.Module,
+    images: LabelledImages,
+    indices: NDArray[np.int64],
+    workers: int = 0,
+    report: Report | None = None,
+) -> NDArray[np.float32]:
+    """Return the embeddings (n, D) of the images at ``indices``; the encoder is used in eval mode."""
+    device = next(encoder.parameters()).device
+    was_training = encoder.training
+    encoder.eval()
+    parts: list[NDArray[np.float32]] = []
+    for batch in image_batches(images, indices, workers):
+        parts.append(encoder(batch.to(device)).float().cpu().numpy())
+        if report is not None:
+            report(min(len(parts) * BATCH, len(indices)), len(indices))
+    encoder.train(was_training)
+    return np.concatenate(parts)
+
+
+def raw_pixels(images: LabelledImages, indices: NDArray[np.int64], workers: int = 0) -> NDArray[np.float32]:
+    """Return the pixels (n, side * side * C) of the images, shrunk to a side of at most 32."""
+    side = min(images.size, 32)
+    shrunk = (
+        nn.functional.interpolate(batch, size=(side, side), mode="area") if images.size > side else batch
+        for batch in image_batches(images, indices, workers)
+    )
+    return np.concatenate([batch.flatten(1).numpy() for batch in shrunk])
+
+
+def pixel_statistics(
+    images: LabelledImages, indices: NDArray[np.int64], workers: int = 0, most: int = 20_000
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and deviation of every channel in 0 .. 1, over at most ``most`` evenly spread images."""
+    chosen = indices[:: max(1, -(-len(indices) // most))]
+    total, squares = torch.zeros(2, images.channels, dtype=torch.float64)
+    number = 0
+    for batch in image_batches(images, chosen, workers):
+        values = batch.double()
+        total, squares = total + values.sum((0, 2, 3)), squares + values.square().sum((0, 2, 3))
+        number += values.numel() // images.channels
+    mean = total / number
+    deviation = (squares / number - mean.square()).clamp_min(1e-6).sqrt()
+    return tuple(mean.tolist()), tuple(deviation.tolist())

@@ -1,0 +1,74 @@
+"""The evaluation of a run: its embedding beside raw pixels and the untrained network."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.errors import InputError
+from bayestriplet.evaluation.embeddings import embed, raw_pixels
+from bayestriplet.evaluation.metrics import retrieval_scores
+from bayestriplet.evaluation.report import Scores
+from bayestriplet.model.encoder import Encoder
+
+Vectors = Callable[["ItemSet"], NDArray[np.float32]]
+Tell = Callable[[str, int, int], None]  # what, items done, items in all
+
+
+@dataclass(frozen=True)
+class ItemSet:
+    """Some items of a data set, with labels in the classes of the run."""
+
+    images: LabelledImages
+    indices: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+
+def select_items(images: LabelledImages, split: str, encoder: Encoder) -> ItemSet:
+    """Return the items of a split, checked to suit the encoder; labels by the encoder's class names first."""
+    info = encoder.info
+    if images.channels != info.channels:
+        raise InputError(
+            f"{images.name} has {images.channels} channels; the run was trained on {info.channels}"
+        )
+    indices = images.indices(split)
+    if not len(indices):
+        raise InputError(f"{images.name} has no items in split {split!r}")
+    names = [*info.classes, *(name for name in images.classes if name not in info.classes)]
+    number = np.array([names.index(name) for name in images.classes], dtype=np.int64)
+    return ItemSet(images, indices, number[images.labels[indices]])
+
+
+def evaluate(
+    encoder: Encoder, queries: ItemSet, gallery: ItemSet | None = None, *, workers: int = 0, seed: int = 0,
+    name: str = "trained", tell: Tell | None = None,
+) -> dict[str, Scores]:  # fmt: skip
+    """Return the scores of the encoder, of an untrained one of the same kind, and of raw pixels."""
+
+    def with_encoder(network: Encoder, what: str) -> Vectors:
+        return lambda items: embed(
+            network,
+            items.images,
+            items.indices,
+            workers,
+            tell and (lambda done, total: tell(what, done, total)),
+        )
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        untrained = Encoder(encoder.info)
+    rows: dict[str, Vectors] = {
+        name: with_encoder(encoder, "Embedding"),
+        "untrained": with_encoder(untrained, "Embedding, untrained"),
+        "raw pixels": lambda items: raw_pixels(items.images, items.indices, workers),
+    }
+    out = {}
+    for row, vectors in rows.items():
+        among, labels = (None, None) if gallery is None else (vectors(gallery), gallery.labels)
+        out[row] = retrieval_scores(
+            vectors(queries), queries.labels, gallery=among, gallery_labels=labels, seed=seed
+        )
+    return out

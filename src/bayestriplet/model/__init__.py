@@ -1,0 +1,1 @@
+"""The network: backbones, and the encoder that is saved and used."""

@@ -1,0 +1,92 @@
+"""Backbones: the ResNet family of MONAI, official weights for it, or a factory of the user's."""
+
+import importlib
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from bayestriplet.errors import InputError
+from bayestriplet.options import check_choice
+
+LAYERS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
+BLOCKS = {"resnet18": "basic", "resnet34": "basic", "resnet50": "bottleneck"}
+
+
+def build_backbone(
+    name: str, channels: int, dim: int, width: float = 1.0, weights: str | None = None
+) -> nn.Module:
+    """Return a network from images (B, channels, H, W) to embeddings (B, dim), freshly initialised.
+
+    ``name`` is a ResNet, or "package:factory": ``factory(channels, dim)`` must return such a module.
+    """
+    if ":" in name:
+        if weights is not None:
+            raise InputError("weights are for the ResNets; a backbone of your own loads its own")
+        return _from_factory(name, channels, dim)
+    check_choice("backbone", name, LAYERS)
+    from monai.networks.nets.resnet import ResNet
+
+    network: nn.Module = ResNet(
+        block=BLOCKS[name],
+        layers=list(LAYERS[name]),
+        block_inplanes=[64, 128, 256, 512],
+        spatial_dims=2,
+        n_input_channels=channels,
+        conv1_t_size=7,
+        conv1_t_stride=2,
+        shortcut_type="B",
+        widen_factor=width,
+        num_classes=dim,
+        bias_downsample=False,
+    )
+    if weights is not None:
+        _load_weights(network, Path(weights), channels)
+    return network
+
+
+def _from_factory(name: str, channels: int, dim: int) -> nn.Module:
+    package, _, attribute = name.partition(":")
+    try:
+        factory = getattr(importlib.import_module(package), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"backbone {name!r} cannot be imported: {error}") from None
+    network = factory(channels, dim)
+    if not isinstance(network, nn.Module):
+        raise InputError(f"backbone {name!r} must return a torch module; got {type(network).__name__}")
+    return network
+
+
+def _load_weights(network: nn.Module, path: Path, channels: int) -> None:
+    """Load official weights, all but the last layer; a grey image takes the sum over the colours' filters."""
+    state = _read_state(path)
+    own = network.state_dict()
+    state = {key: value for key, value in state.items() if not key.startswith("fc.")}
+    if channels == 1 and "conv1.weight" in state:
+        state["conv1.weight"] = state["conv1.weight"].sum(1, keepdim=True)
+    wrong = [key for key, value in state.items() if key not in own or own[key].shape != value.shape]
+    missing = [key for key in own if key not in state and not key.startswith("fc.")]
+    if wrong or missing:
+        raise InputError(
+            f"{path} does not fit this backbone: {len(wrong)} tensors differ, {len(missing)} are missing "
+            f"(first: {(wrong + missing)[0]}); it needs the same ResNet at width 1"
+        )
+    network.load_state_dict(state, strict=False)
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    """Read tensors by name; a .pth file is read without ever running code of it."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} cannot be read as weights: {reason}") from None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InputError(f"{path} holds no state dict: tensors by name are needed")
+    return state

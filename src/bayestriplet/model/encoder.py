@@ -1,0 +1,90 @@
+"""The encoder of a run: from pixels to the vectors that the posterior saw, in one file."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from bayestriplet.errors import InputError
+from bayestriplet.model.backbone import build_backbone
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class EncoderInfo:
+    """What has to be known to build an encoder again and to feed it."""
+
+    backbone: str
+    width: float
+    dim: int
+    channels: int
+    size: int
+    mean: tuple[float, ...]  # of the training pixels in 0 .. 1, a channel
+    deviation: tuple[float, ...]
+    normalize: bool
+    classes: tuple[str, ...]
+
+
+class Encoder(nn.Module):
+    """Standardises images (B, C, H, W) in 0 .. 1 and embeds them (B, D), on the sphere by option."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, info: EncoderInfo, weights: str | None = None) -> None:
+        super().__init__()
+        self.info = info
+        network = build_backbone(info.backbone, info.channels, info.dim, info.width, weights)
+        # The faster memory layout for convolutions on CPUs and GPUs alike.
+        self.backbone = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.register_buffer("mean", torch.tensor(info.mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("deviation", torch.tensor(info.deviation).view(1, -1, 1, 1), persistent=False)
+
+    def features(self, images: Tensor) -> Tensor:
+        """Return the embeddings before normalisation: what a criterion takes."""
+        standard = (images - self.mean) / self.deviation
+        embeddings: Tensor = self.backbone(standard.contiguous(memory_format=torch.channels_last))
+        return embeddings
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the embeddings (B, D) as the posterior sees them."""
+        embeddings = self.features(images)
+        return normalize(embeddings) if self.info.normalize else embeddings
+
+
+def save_encoder(encoder: Encoder, path: Path) -> None:
+    """Write weights and info to one safetensors file."""
+    from safetensors.torch import save_file
+
+    tensors = {name: value.contiguous() for name, value in encoder.state_dict().items()}
+    save_file(tensors, path, {"format": str(FORMAT), "encoder": json.dumps(asdict(encoder.info))})
+
+
+def load_encoder(path: Path) -> Encoder:
+    """Build the encoder that a file describes, with its weights, in eval mode."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+        tensors = load_file(path)
+    except Exception as error:
+        raise InputError(f"{path} cannot be read as a model: {str(error).splitlines()[0]}") from None
+    if metadata.get("format") != str(FORMAT):
+        raise InputError(f"{path} has format {metadata.get('format')!r}; this version reads {FORMAT}")
+    try:
+        values: dict[str, Any] = json.loads(metadata["encoder"])
+        for name in ("mean", "deviation", "classes"):
+            values[name] = tuple(values[name])
+        info = EncoderInfo(**values)
+        encoder = Encoder(info)
+        encoder.load_state_dict(tensors)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{path} is not a whole model: {str(error).splitlines()[0]}") from None
+    return encoder.eval()

@@ -1,0 +1,160 @@
+"""What happens around the steps: validation with early stopping, the log, warnings, interruption."""
+
+import csv
+import signal
+import time
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import Callback, Trainer
+from torch import Tensor
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.evaluation.embeddings import embed
+from bayestriplet.evaluation.metrics import recall_at_k
+from bayestriplet.evaluation.run_folder import RunFolder
+from bayestriplet.training.module import EmbeddingModule
+from bayestriplet.training.progress import TrainingProgress
+
+LOG_EVERY = 20
+IDLE_STEPS = 200
+COLUMNS = ("step", "epoch", "loss", "active", "lr", "recall@1", "seconds")
+
+
+class Validation(Callback):
+    """Recall@1 on the validation split every so many steps; keeps the best encoder and stops in time.
+
+    The criterion is not called, so the posterior never sees a validation item.
+    """
+
+    def __init__(
+        self, images: LabelledImages, every: int, patience: int, run: RunFolder, progress: TrainingProgress
+    ) -> None:
+        self.images, self.every, self.patience = images, every, patience
+        self.run, self.progress = run, progress
+        self.indices = images.indices("val")
+        self.recall, self.best, self.best_step, self.waited = float("nan"), -1.0, 0, 0
+        self.best_weights: dict[str, Tensor] = {}
+
+    def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
+        step = trainer.global_step
+        if step % self.every == 0 or step == module.steps:
+            self.validate(trainer, module)
+            if self.patience and self.waited >= self.patience:
+                trainer.should_stop = True
+            trainer.save_checkpoint(self.run.checkpoint)
+
+    def validate(self, trainer: Trainer, module: EmbeddingModule) -> None:
+        """Measure the current network and keep it if it is the best so far."""
+        step = trainer.global_step
+        if not len(self.indices):
+            self.recall = float("nan")
+            return
+        vectors = embed(
+            module.encoder, self.images, self.indices, module.config.workers or 0, self.progress.validating
+        )
+        self.recall = recall_at_k(vectors, self.images.labels[self.indices], (1,))[1]
+        if np.linalg.norm(vectors.std(0)) < 1e-3 * np.linalg.norm(vectors, axis=1).mean():
+            self.progress.warn(f"step {step}: all embeddings are nearly alike (collapse): try a lower --lr")
+        if self.recall > self.best:
+            self.best, self.best_step, self.waited = self.recall, step, 0
+            self.best_weights = {k: v.detach().cpu().clone() for k, v in module.encoder.state_dict().items()}
+        else:
+            self.waited += 1
+        self.progress.validated(step, self.recall)
+
+    def state_dict(self) -> dict[str, Any]:
+        names = ("recall", "best", "best_step", "waited", "best_weights")
+        return {name: getattr(self, name) for name in names}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for name, value in state_dict.items():
+            setattr(self, name, value)
+
+
+class StepLog(Callback):
+    """Appends rows to metrics.csv and TensorBoard, and moves the progress bar."""
+
+    def __init__(
+        self, run: RunFolder, per_epoch: int, validation: Validation, progress: TrainingProgress
+    ) -> None:
+        self.run, self.per_epoch, self.validation, self.progress = run, per_epoch, validation, progress
+        self.seconds, self.since, self.idle = 0.0, 0.0, 0
+        self.active: float | None = None
+
+    def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
+        self.since = time.perf_counter() - self.seconds
+        self.progress.start(trainer.global_step, module.steps)
+        if trainer.is_global_zero and not self.run.metrics.exists():
+            self.run.metrics.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+
+    def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
+        step = trainer.global_step
+        self.seconds = time.perf_counter() - self.since
+        self.progress.step(step, module.train_loss, self.active)
+        validated = step % self.validation.every == 0 or step == module.steps
+        if step % LOG_EVERY and not validated:
+            return
+        self.active = module.active_share()
+        self._warn_when_idle(step)
+        if trainer.is_global_zero:
+            self._write(trainer, module, step, validated)
+
+    def _write(self, trainer: Trainer, module: EmbeddingModule, step: int, validated: bool) -> None:
+        recall = self.validation.recall if validated else None
+        values = {
+            "loss": module.train_loss,
+            "active": self.active,
+            "lr": trainer.optimizers[0].param_groups[0]["lr"],
+            "recall@1": recall,
+        }
+        row = [step, f"{step / self.per_epoch:.4f}", *values.values(), f"{self.seconds:.2f}"]
+        with self.run.metrics.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerow(["" if value is None else value for value in row])
+        for logger in trainer.loggers:
+            logger.log_metrics({name: value for name, value in values.items() if value is not None}, step)
+
+    def _warn_when_idle(self, step: int) -> None:
+        self.idle = self.idle + LOG_EVERY if self.active == 0 else 0
+        if self.idle == IDLE_STEPS:
+            self.progress.warn(
+                f"step {step}: no triplet was active for {IDLE_STEPS} steps: raise --margin to go on learning"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "idle": self.idle}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.seconds, self.idle = state_dict["seconds"], state_dict["idle"]
+
+
+class Interruption(Callback):
+    """Ctrl-C stops after the current step with everything saved; a second one stops at once."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run, self.asked = run, False
+        self.before: Any = None
+
+    def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
+        del trainer, module
+        self.before = signal.signal(signal.SIGINT, self._ask)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.asked = True
+        signal.signal(signal.SIGINT, self.before)
+
+    def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
+        asked = torch.tensor(float(self.asked))
+        if trainer.world_size > 1:
+            asked = trainer.strategy.reduce(asked, reduce_op="max")
+        if asked and trainer.global_step < module.steps:
+            self.asked = True
+            trainer.save_checkpoint(self.run.checkpoint)
+            trainer.should_stop = True
+
+    def on_train_end(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
+        del trainer, module
+        signal.signal(signal.SIGINT, self.before)

@@ -1,0 +1,55 @@
+"""Training batches: read, made into tensors and varied in worker processes."""
+
+import os
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.augment import augment
+from bayestriplet.data.batches import BalancedBatches
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.evaluation.embeddings import as_it_is, to_tensor
+
+Batch = tuple[Tensor, Tensor]
+
+
+class TrainingImages(Dataset[Batch]):
+    """The training split; a batch is fetched whole, with variations that depend on the seed and its items."""
+
+    def __init__(self, images: LabelledImages, seed: int, vary: bool) -> None:
+        self.images, self.seed, self.vary = images, seed, vary
+        self.indices = images.indices("train")
+        self.labels = images.labels[self.indices]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitems__(self, rows: list[int]) -> Batch:
+        pixels = to_tensor(self.images.read(self.indices[rows].tolist()))
+        if self.vary and rows:
+            entropy = np.random.SeedSequence([self.seed, *rows]).generate_state(1, np.uint64)[0]
+            generator = torch.Generator().manual_seed(int(entropy >> np.uint64(1)))
+            pixels = augment(pixels, self.images.kind, generator)
+        return pixels, torch.from_numpy(self.labels[rows])
+
+
+def default_workers(images: LabelledImages) -> int:
+    """Return no workers for images in memory, else one a core: decoding is then the slow part."""
+    return 0 if images.pixels is not None else min(8, os.cpu_count() or 1)
+
+
+def make_loader(images: TrainingImages, batches: BalancedBatches, config: TrainConfig) -> DataLoader[Batch]:
+    """Return the loader of the batches that are still to come."""
+    workers = config.workers or 0
+    return DataLoader(
+        images,
+        batch_sampler=batches,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        prefetch_factor=4 if workers else None,
+        collate_fn=as_it_is,
+        generator=torch.Generator(),  # its own, so that the criterion's draws do not depend on the loader
+    )

@@ -1,0 +1,67 @@
+"""The Lightning module: encoder, criterion, optimiser and schedule."""
+
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor, nn
+
+from bayestriplet.config import TrainConfig
+from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.triplets.baselines import baseline
+from bayestriplet.triplets.criteria import BUNCA, BUT
+
+
+def build_criterion(config: TrainConfig, num_classes: int, generator: torch.Generator) -> nn.Module:
+    """Return the criterion of a resolved config."""
+    own = {"but": BUT, "bunca": BUNCA}
+    chosen = {"margin": config.margin, "temperature": config.temperature}
+    options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    options["normalize"] = bool(config.normalize)
+    if config.method in own:
+        return own[config.method](num_classes, config.dim, config.recipe, generator=generator, **options)
+    return baseline(config.method, num_classes, config.dim, **options)
+
+
+class EmbeddingModule(LightningModule):
+    """Trains an encoder with a criterion for a fixed number of steps."""
+
+    def __init__(self, encoder: Encoder, config: TrainConfig, steps: int) -> None:
+        super().__init__()
+        self.encoder, self.config, self.steps = encoder, config, steps
+        self.draws = torch.Generator().manual_seed(config.seed)
+        self.criterion = build_criterion(config, len(encoder.info.classes), self.draws)
+        self.train_loss = float("nan")
+
+    def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
+        images, labels = batch
+        try:
+            loss: Tensor = self.criterion(self.encoder.features(images), labels)
+        except BayesTripletError as error:
+            raise InputError(
+                f"training failed at step {self.global_step}: {error}; try a lower --lr"
+            ) from None
+        if not torch.isfinite(loss):
+            raise InputError(f"the loss is {loss.item()} at step {self.global_step}: try a lower --lr")
+        self.train_loss = float(loss.detach())
+        return loss
+
+    def active_share(self) -> float | None:
+        """Share of the latest batch's triplets that were active, where the method has such."""
+        return self.criterion.active_share()  # type: ignore[operator]
+
+    def configure_optimizers(self) -> Any:
+        parameters = [*self.encoder.parameters(), *self.criterion.parameters()]
+        optimizer = torch.optim.Adam(parameters, self.config.lr or 0.0, fused=True)
+        if self.config.recipe == "paper":
+            return {"optimizer": optimizer}
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["generators"] = {"draws": self.draws.get_state(), "torch": torch.get_rng_state()}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.draws.set_state(checkpoint["generators"]["draws"])
+        torch.set_rng_state(checkpoint["generators"]["torch"])

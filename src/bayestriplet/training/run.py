@@ -1,0 +1,235 @@
+"""A whole training run: from options to a folder with an evaluated encoder."""
+
+import logging
+import os
+import platform
+import shutil
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.strategies import DDPStrategy
+from rich.console import Console
+
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.batches import BalancedBatches
+from bayestriplet.data.progress import Progress
+from bayestriplet.data.sources import open_data
+from bayestriplet.errors import DataError, InputError
+from bayestriplet.evaluation.embeddings import embed, pixel_statistics
+from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
+from bayestriplet.evaluation.report import Scores, to_json
+from bayestriplet.evaluation.run_folder import RunFolder, write_whole
+from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
+from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.training.callbacks import Interruption, StepLog, Validation
+from bayestriplet.training.checkpoint import check_resumable
+from bayestriplet.training.loader import TrainingImages, default_workers, make_loader
+from bayestriplet.training.module import EmbeddingModule
+from bayestriplet.training.progress import TrainingProgress
+
+PACKAGES = ("bayestriplet", "torch", "lightning", "monai", "pytorch-metric-learning", "faiss-cpu", "numpy")
+
+
+class TrainingRun:
+    """One training in one folder; ``train`` returns the test scores, or None where it was interrupted."""
+
+    def __init__(
+        self, config: TrainConfig, out: Path, console: Console, progress: Progress | None = None
+    ) -> None:
+        self.console, self.report_data = console, progress
+        self.is_first = int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0))) == 0
+        self.images = open_data(
+            config.data, seed=config.seed, per_class=config.per_class, size=config.size,
+            skip_bad=config.skip_bad, progress=progress,
+        )  # fmt: skip
+        config = config.resolved(len(self.images.classes))
+        workers = default_workers(self.images) if config.workers is None else config.workers
+        self.config = config.model_copy(update={"workers": workers})
+        self.run = RunFolder(out)
+        self._check_data()
+
+    def _check_data(self) -> None:
+        """Refuse data that cannot be trained on, and warn about classes with little of it."""
+        counts = np.bincount(
+            self.images.labels[self.images.indices("train")], minlength=len(self.images.classes)
+        )
+        if (counts > 0).sum() < 2:
+            raise DataError(
+                f"{self.config.data} has training items of {(counts > 0).sum()} classes; 2 are needed"
+            )
+        small = [name for name, count in zip(self.images.classes, counts, strict=True) if count < 2]
+        if small and self.is_first:
+            shown = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
+            self.console.print(f"[yellow]Warning:[/] fewer than 2 training items: {shown}", highlight=False)
+
+    def train(self, resume: bool = False, tell: Tell | None = None) -> dict[str, Scores] | None:
+        """Train, then write the encoder, the posterior and the results."""
+        started = time.perf_counter()
+        if resume:
+            start = check_resumable(self.run, self.config)
+        elif self.is_first:
+            start = 0
+            RunFolder.create(self.run.path)
+            self.run.write_config(self.config)
+            self.run.write_splits(self.images)
+        else:
+            start = 0
+        try:
+            module, trainer, validation, interrupted = self._fit(start)
+        except BaseException:
+            if self.is_first and not self.run.checkpoint.exists():
+                shutil.rmtree(self.run.path, ignore_errors=True)
+            raise
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        if not trainer.is_global_zero:
+            return None
+        if validation.best_weights:
+            module.encoder.load_state_dict(validation.best_weights)
+        encoder = module.encoder.cpu().eval()
+        write_whole(self.run.model, lambda path: save_encoder(encoder, path))
+        self._write_posterior(encoder, tell)
+        scores = None
+        if not interrupted and len(self.images.indices("test")):
+            queries = select_items(self.images, "test", encoder)
+            scores = evaluate(
+                encoder,
+                queries,
+                workers=self.config.workers or 0,
+                seed=self.config.seed,
+                name=self.config.method,
+                tell=tell,
+            )
+        self._write_results(
+            trainer.global_step, validation, interrupted, scores, time.perf_counter() - started
+        )
+        return scores
+
+    def _fit(self, start: int) -> tuple[EmbeddingModule, Trainer, Validation, bool]:
+        config = self.config
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
+        torch.manual_seed(config.seed)
+        items = TrainingImages(self.images, config.seed, bool(config.augment))
+        world, rank = self._ranks()
+        batches = BalancedBatches(
+            items.labels, config.batch_size or 0, seed=config.seed, rank=rank, world=world
+        )
+        epochs = config.max_epochs * batches.batches_per_epoch
+        batches.steps = min(epochs, config.max_steps or epochs)
+        batches.start = start
+        if start >= batches.steps:
+            raise InputError(f"{self.run.path} has finished its {start} steps: there is nothing to resume")
+        encoder = Encoder(self._info(), config.weights)
+        module = EmbeddingModule(encoder, config, batches.steps)
+        bar = TrainingProgress(self.console if self.is_first else Console(quiet=True))
+        every = config.validate_every or batches.batches_per_epoch
+        validation = Validation(self.images, every, config.patience, self.run, bar)
+        log = StepLog(self.run, batches.batches_per_epoch, validation, bar)
+        interruption = Interruption(self.run)
+        trainer = self._trainer([validation, log, interruption], batches.steps)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                trainer.fit(
+                    module,
+                    make_loader(items, batches, config),
+                    ckpt_path=self.run.checkpoint if start else None,
+                    weights_only=True,
+                )
+        except OSError as error:
+            raise InputError(f"{self.run.path} cannot be written: {error.strerror or error}") from None
+        finally:
+            bar.stop()
+        return module, trainer, validation, interruption.asked
+
+    def _ranks(self) -> tuple[int, int]:
+        """Return how many processes train and which one this is, also before Lightning has started them."""
+        world = int(os.environ.get("WORLD_SIZE", self.config.devices))
+        return world, int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0)))
+
+    def _trainer(self, callbacks: list[Any], steps: int) -> Trainer:
+        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+        has_parameters = self.config.method in ("dws", "proxy-nca")
+        world = self._ranks()[0]
+        strategy = DDPStrategy(find_unused_parameters=has_parameters) if world > 1 else "auto"
+        nodes = max(1, world // self.config.devices)
+        return Trainer(
+            accelerator="auto",
+            devices=self.config.devices,
+            num_nodes=nodes,
+            strategy=strategy,
+            max_steps=steps,
+            max_epochs=1,
+            callbacks=callbacks,
+            logger=TensorBoardLogger(self.run.path, name="tensorboard", version=""),
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            limit_val_batches=0,
+            use_distributed_sampler=False,
+        )
+
+    def _info(self) -> EncoderInfo:
+        config, images = self.config, self.images
+        mean, deviation = pixel_statistics(images, images.indices("train"), config.workers or 0)
+        return EncoderInfo(
+            backbone=config.backbone,
+            width=config.width,
+            dim=config.dim,
+            channels=images.channels,
+            size=images.size,
+            mean=mean,
+            deviation=deviation,
+            normalize=bool(config.normalize),
+            classes=images.classes,
+        )
+
+    def _write_posterior(self, encoder: Encoder, tell: Tell | None) -> None:
+        """Fit the posterior exactly, without memory, to the final network's training embeddings."""
+        from safetensors.torch import save_file
+
+        indices = self.images.indices("train")
+        report = None if tell is None else (lambda done, total: tell("Fitting the posterior", done, total))
+        vectors = embed(encoder, self.images, indices, self.config.workers or 0, report)
+        posterior = ClassPosterior(len(self.images.classes), self.config.dim, dtype=torch.float64)
+        labels = torch.from_numpy(self.images.labels[indices])
+        for start in range(0, len(indices), 4096):
+            part = slice(start, start + 4096)
+            posterior.update(torch.from_numpy(vectors[part]), labels[part])
+        metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(self.images.classes)}
+        tensors = dict(posterior.state_dict())
+        write_whole(self.run.posterior, lambda path: save_file(tensors, path, metadata))
+
+    def _write_results(
+        self,
+        step: int,
+        validation: Validation,
+        interrupted: bool,
+        scores: dict[str, Scores] | None,
+        seconds: float,
+    ) -> None:
+        self.run.write_results(
+            {
+                "data": self.images.name,
+                "classes": list(self.images.classes),
+                "method": self.config.method,
+                "seed": self.config.seed,
+                "status": "interrupted" if interrupted else "finished",
+                "steps": step,
+                "best_step": validation.best_step,
+                "validation_recall@1": validation.best if validation.best >= 0 else None,
+                "seconds": round(seconds, 1),
+                "test": None if scores is None else to_json(scores),
+                "versions": {
+                    "python": platform.python_version(),
+                    **{name: version(name) for name in PACKAGES},
+                },
+            }
+        )

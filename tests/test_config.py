@@ -1,0 +1,67 @@
+import pytest
+
+from bayestriplet.config import TrainConfig, make_config, read_toml, write_toml
+from bayestriplet.errors import InputError
+
+
+def test_a_config_survives_toml_complete(tmp_path):
+    config = make_config({"data": "mnist", "method": "bh", "lr": 0.01, "skip_bad": True}, "test").resolved(10)
+    write_toml(config, tmp_path / "config.toml")
+    assert make_config(read_toml(tmp_path / "config.toml"), "test") == config
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe", "margin", "temperature"),
+    [
+        ("but", "default", 0.25, None),
+        ("but", "paper", 0.25, None),
+        ("bunca", "paper", None, 1.0),
+        ("bh", "default", 0.2, None),
+        ("nca", "default", None, 0.1),
+    ],
+)
+def test_the_recipe_fills_in_what_was_not_given(method, recipe, margin, temperature):
+    config = make_config({"data": "mnist", "method": method, "recipe": recipe}, "test").resolved(9)
+    assert (config.margin, config.temperature) == (margin, temperature)
+    assert config.batch_size == (45 if recipe == "paper" else 50)
+    assert config.lr == (1e-5 if recipe == "paper" else 1e-3)
+    assert make_config({"data": "x", "lr": 3.0}, "test").resolved(9).lr == 3.0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"marign": 1}, "run.toml: unknown option 'marign'; did you mean 'margin'"),
+        ({"method": "bat"}, "run.toml: method: input should be 'but', .*; got 'bat'"),
+        ({"dim": 0}, "run.toml: dim: input should be greater than or equal to 1; got 0"),
+        ({"lr": "fast"}, "run.toml: lr: input should be a valid number.*; got 'fast'"),
+        ({"lr": -1}, "run.toml: lr: input should be greater than 0; got -1"),
+        ({"width": 0.3}, "width must be one of 0.25, 0.5 and 1; got 0.3"),
+        ({"method": "nca", "margin": 0.1}, "nca has no margin; it takes a temperature"),
+        ({"method": "but", "temperature": 0.1}, "but has no temperature; it takes a margin"),
+    ],
+)
+def test_a_wrong_value_is_one_line(values, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make_config({"data": "mnist"} | values, "run.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_data_must_be_named():
+    with pytest.raises(InputError, match="data is missing: name the data to train on"):
+        make_config({}, "train")
+
+
+def test_files_that_are_no_toml_are_one_line(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        read_toml(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("a = = 1")
+    with pytest.raises(InputError, match=r"bad.toml: cannot be read as TOML"):
+        read_toml(tmp_path / "bad.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="cannot be read as TOML"):
+        read_toml(tmp_path / "binary.toml")
+
+
+def test_every_option_is_described():
+    assert all(field.description for field in TrainConfig.model_fields.values())

@@ -1,0 +1,281 @@
+import csv
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+
+from bayestriplet import recall_at_k
+from bayestriplet.config import make_config
+from bayestriplet.data.sources import open_data
+from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.evaluation.embeddings import embed
+from bayestriplet.model.encoder import load_encoder
+from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.training import callbacks
+from bayestriplet.training.module import EmbeddingModule
+from bayestriplet.training.run import TrainingRun
+from tests.posterior.test_statistics import slow_statistics
+
+SMALL = {
+    "data": "digits",
+    "backbone": "tests.training.networks:small",
+    "dim": 16,
+    "max_steps": 30,
+    "validate_every": 10,
+}
+
+
+def make_run(out, **options):
+    return TrainingRun(make_config(SMALL | options, "test"), out, Console(quiet=True))
+
+
+def train(out, resume=False, **options):
+    run = make_run(out, **options)
+    return run, run.train(resume=resume)
+
+
+def stop_at(monkeypatch, step):
+    """Ask for a stop, as Ctrl-C does, during the given step."""
+    original = callbacks.Interruption.on_train_batch_end
+
+    def ask(self, trainer, module, *rest):
+        self.asked = self.asked or trainer.global_step == step
+        original(self, trainer, module, *rest)
+
+    monkeypatch.setattr(callbacks.Interruption, "on_train_batch_end", ask)
+
+
+def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
+    run, scores = train(tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    files = ["config.toml", "results.json", "metrics.csv", "model.safetensors", "posterior.safetensors"]
+    assert names == {*files, "splits.csv", "last.ckpt", "tensorboard"}
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["format"], results["status"], results["steps"], results["seed"]) == (1, "finished", 30, 0)
+    assert results["test"]["but"]["recall@1"]["value"] == scores["but"]["recall@1"].value
+    assert {"python", "torch", "lightning", "bayestriplet"} <= results["versions"].keys()
+    assert run.run.read_config() == run.config
+    rows = list(csv.DictReader((tmp_path / "run" / "metrics.csv").open()))
+    assert [int(row["step"]) for row in rows] == [10, 20, 30]
+    assert all(0 <= float(row["recall@1"]) <= 1 and float(row["active"]) <= 1 for row in rows)
+    assert any((tmp_path / "run" / "tensorboard").iterdir())
+
+
+def test_training_improves_on_the_untrained_network(tmp_path):
+    _, scores = train(tmp_path / "run", max_steps=120, validate_every=60, augment=False)
+    assert scores["but"]["recall@1"].value > scores["untrained"]["recall@1"].value + 0.02
+    assert scores["but"]["recall@1"].value > 0.9
+
+
+def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_of_its_vectors(tmp_path):
+    run, scores = train(tmp_path / "run")
+    encoder = load_encoder(run.run.model)
+    test = run.images.indices("test")
+    vectors = embed(encoder, run.images, test)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    assert recall_at_k(vectors, run.images.labels[test], (1,))[1] == scores["but"]["recall@1"].value
+    train_items = run.images.indices("train")
+    vectors = torch.from_numpy(embed(encoder, run.images, train_items)).double()
+    count, mean, scatter = slow_statistics(vectors, torch.from_numpy(run.images.labels[train_items]), 10)
+    state = load_file(run.run.posterior)
+    np.testing.assert_allclose(state["count"], count)
+    np.testing.assert_allclose(state["item_mean"], mean, atol=1e-10)
+    np.testing.assert_allclose(state["item_scatter"], scatter, atol=1e-9)
+    ClassPosterior(10, 16, dtype=torch.float64).load_state_dict(state)
+
+
+@pytest.mark.parametrize("method", ["bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"])
+def test_every_other_method_trains(method, tmp_path):
+    _, scores = train(tmp_path / "run", method=method, max_steps=6, validate_every=6)
+    assert scores[method]["recall@1"].value > 0.2
+
+
+def test_the_paper_recipe_trains_with_its_own_values(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run, _ = train(tmp_path / "run", recipe="paper", max_steps=4)
+    config = run.run.read_config()
+    assert (config.lr, config.batch_size, config.normalize, config.augment) == (1e-5, 50, False, False)
+
+
+@pytest.mark.parametrize("method", ["but", "dws", "proxy-nca"])
+def test_a_resumed_run_ends_exactly_where_an_uninterrupted_one_does(method, tmp_path, monkeypatch):
+    train(tmp_path / "whole", method=method)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 17)
+        _, scores = train(tmp_path / "parts", method=method)
+    assert scores is None
+    results = json.loads((tmp_path / "parts" / "results.json").read_text())
+    assert (results["status"], results["steps"]) == ("interrupted", 17)
+    load_encoder(tmp_path / "parts" / "model.safetensors")  # usable as it is
+    train(tmp_path / "parts", resume=True, method=method)
+    states = [torch.load(tmp_path / run / "last.ckpt", weights_only=True) for run in ("whole", "parts")]
+    assert states[0]["global_step"] == states[1]["global_step"] == 30
+    for part in ("state_dict", "generators"):
+        for name, value in states[0][part].items():
+            assert torch.equal(value, states[1][part][name]), name
+    whole, parts = (json.loads((tmp_path / run / "results.json").read_text()) for run in ("whole", "parts"))
+    assert whole["test"] == parts["test"]
+    columns = [
+        [row["loss"] for row in csv.DictReader((tmp_path / run / "metrics.csv").open())]
+        for run in ("whole", "parts")
+    ]
+    assert columns[0] == columns[1]
+
+
+def test_another_seed_gives_another_network(tmp_path):
+    for seed in (0, 1):
+        train(tmp_path / str(seed), seed=seed, max_steps=2)
+    first, second = (load_file(tmp_path / str(seed) / "model.safetensors") for seed in (0, 1))
+    assert not all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_validation_never_touches_the_posterior(tmp_path, monkeypatch):
+    seen = []
+    original = callbacks.Validation.validate
+
+    def watch(self, trainer, module):
+        before = {k: v.clone() for k, v in module.criterion.state_dict().items()}
+        original(self, trainer, module)
+        seen.append(all(torch.equal(v, before[k]) for k, v in module.criterion.state_dict().items()))
+
+    monkeypatch.setattr(callbacks.Validation, "validate", watch)
+    train(tmp_path / "run")
+    assert seen == [True, True, True]
+
+
+def test_early_stopping_keeps_the_best_network(tmp_path, monkeypatch):
+    recalls = iter([0.5, 0.9, 0.8, 0.7, 0.6, 0.5])
+    monkeypatch.setattr(callbacks, "recall_at_k", lambda *_: {1: next(recalls)})
+    weights = []
+    original = callbacks.Validation.validate
+
+    def keep(self, trainer, module):
+        weights.append(module.encoder.state_dict()["backbone.0.weight"].clone())
+        original(self, trainer, module)
+
+    monkeypatch.setattr(callbacks.Validation, "validate", keep)
+    train(tmp_path / "run", max_steps=100, patience=3)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["steps"], results["best_step"], results["validation_recall@1"]) == (50, 20, 0.9)
+    saved = load_file(tmp_path / "run" / "model.safetensors")["backbone.0.weight"]
+    assert torch.equal(saved, weights[1])
+    assert not torch.equal(saved, weights[-1])
+
+
+def test_splits_are_written_down(tmp_path):
+    run, _ = train(tmp_path / "run", max_steps=2)
+    rows = list(csv.DictReader((tmp_path / "run" / "splits.csv").open()))
+    assert [row["split"] for row in rows] == run.images.splits.tolist()
+    assert [row["id"] for row in rows] == list(run.images.ids)
+
+
+# Warnings and errors
+
+
+def warned(monkeypatch, tmp_path, **options):
+    lines = []
+    monkeypatch.setattr(
+        "bayestriplet.training.progress.TrainingProgress.warn", lambda _, text: lines.append(text)
+    )
+    train(tmp_path / "run", **options)
+    return lines
+
+
+def test_a_collapsed_embedding_is_warned_about(tmp_path, monkeypatch):
+    monkeypatch.setattr(callbacks, "embed", lambda *_: np.ones((359, 16), dtype=np.float32))
+    monkeypatch.setattr(callbacks, "recall_at_k", lambda *_: {1: 0.1})
+    assert any("collapse" in line for line in warned(monkeypatch, tmp_path, max_steps=10))
+
+
+def test_triplets_that_are_never_active_are_warned_about(tmp_path, monkeypatch):
+    monkeypatch.setattr(EmbeddingModule, "active_share", lambda _: 0.0)
+    monkeypatch.setattr(callbacks, "IDLE_STEPS", 40)
+    assert any("no triplet was active" in line for line in warned(monkeypatch, tmp_path, max_steps=60))
+
+
+def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "bayestriplet.triplets.criteria.triplet_loss", lambda triplets, **_: triplets.anchor.sum() * math.nan
+    )
+    with pytest.raises(InputError, match="the loss is nan at step 0: try a lower --lr"):
+        train(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_that_diverges_ends_training_with_one_line(tmp_path):
+    with pytest.raises(InputError, match="training failed at step .*: embeddings must be finite"):
+        train(tmp_path / "run", lr=1e30, normalize=False, validate_every=100)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not empty: choose another --out, or go on with --resume"):
+        train(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_full_disk_ends_training_with_one_line(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lightning.pytorch.Trainer.save_checkpoint", full)
+    with pytest.raises(InputError, match="cannot be written: No space left on device"):
+        train(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_resuming_with_other_options_names_the_difference(tmp_path):
+    train(tmp_path / "run", max_steps=4)
+    with pytest.raises(InputError, match=r"dim was 16, now 8"):
+        train(tmp_path / "run", resume=True, max_steps=4, dim=8)
+    with pytest.raises(InputError, match="has finished its 4 steps: there is nothing to resume"):
+        train(tmp_path / "run", resume=True, max_steps=4)
+
+
+class Malicious:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
+    train(tmp_path / "run", max_steps=4)
+    torch.save({"global_step": Malicious(tmp_path / "proof")}, tmp_path / "run" / "last.ckpt")
+    with pytest.raises(InputError, match=r"last.ckpt cannot be read as a checkpoint"):
+        train(tmp_path / "run", resume=True, max_steps=4)
+    assert not (tmp_path / "proof").exists()
+
+
+def test_a_run_without_a_checkpoint_cannot_be_resumed(tmp_path):
+    with pytest.raises(InputError, match=r"has no last.ckpt to resume from"):
+        train(tmp_path / "nothing", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "message"),
+    [
+        ("tests.training.networks:broken", "must return a torch module; got str"),
+        ("tests.training.networks:none", "cannot be imported"),
+        ("no_such_package:factory", "cannot be imported: No module named"),
+        ("resnet19", "backbone must be one of 'resnet18', 'resnet34', 'resnet50'; got 'resnet19'"),
+    ],
+)
+def test_a_backbone_that_cannot_be_built_is_refused(backbone, message, tmp_path):
+    with pytest.raises(BayesTripletError, match=message):
+        train(tmp_path / "run", backbone=backbone)
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_items_are_never_trained_on(tmp_path):
+    images = open_data("digits")
+    parts = [set(images.indices(split)) for split in ("train", "val", "test")]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 1797

@@ -1,16 +1,26 @@
-# `make demo` and `make test` set up everything they need in .venv; nothing outside this folder is written.
+# `make demo` and `make test` set up everything they need in .venv; nothing outside this folder is kept.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+RUN ?= runs/demo
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export XDG_CACHE_HOME := $(CURDIR)/.cache
+export BAYESTRIPLET_DATA := $(CURDIR)/.data
 
 .PHONY: demo test lint bench clean
 
 demo: $(READY)
-	@$(BIN)/bayestriplet demo
+	@rm -rf $(RUN)
+	@echo "Training BUT on MNIST (a ResNet-18 at a quarter of its width, 3,000 steps) ..."
+	@$(BIN)/bayestriplet train mnist --width 0.25 --max-steps 3000 --validate-every 750 --out $(RUN)
+	@echo "Try next:"
+	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet evaluate $(RUN) --gallery train    # look for neighbours among the training images"
+	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet train mnist --method bh --width 0.25 --max-steps 3000 --out runs/bh    # another method"
+	@echo "  $(BIN)/bayestriplet train FOLDER --out runs/mine    # your own images, a subfolder a class"
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	@mkdir -p .cache
+	$(BIN)/python -m pytest -n 2 --basetemp=.cache/pytest
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -19,14 +29,17 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/recall.py
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .cache .data .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up .venv (a few minutes the first time) ..."
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@mkdir -p .cache
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)

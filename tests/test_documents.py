@@ -5,6 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
+
+from bayestriplet.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,3 +38,54 @@ def test_the_readme_quotes_the_measured_speeds():
     for name, row in measured["b50_k10_d128"].items():
         line = next(line for line in readme.splitlines() if line.startswith(f"| {name} |"))
         assert line == f"| {name} | {row['milliseconds']:.2f} | {row['times_bh']:.2f} |"
+
+
+def test_the_readme_quotes_the_measured_training_figures():
+    text = " ".join((ROOT / "README.md").read_text().split())
+    results = ROOT / "benchmarks" / "results"
+    training, recall = (json.loads((results / f"{name}.json").read_text()) for name in ("training", "recall"))
+    assert f"costs {training['steps']['ratio']:.2f} times that of a bare loop" in text
+    assert f"waits {100 * training['loader']['share_waiting']:.1f}% of the time for data" in text
+    assert f"{recall['ratio']:.2f} times a raw FAISS search" in text
+
+
+def commands(app, prefix=()):
+    """Every command of the command line with its options."""
+    for name, command in app.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*prefix, name))
+        else:
+            options = [
+                flag for p in command.params for flag in (*p.opts, *p.secondary_opts) if flag[:2] == "--"
+            ]
+            yield (*prefix, name), options
+
+
+def test_every_command_and_option_is_in_the_documentation():
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for name, options in commands(typer.main.get_command(app)):
+        assert re.search(rf"^#+ {' '.join(name)}\b", text, re.MULTILINE), name
+        for option in options:
+            assert option == "--help" or f"`{option}`" in text, f"{' '.join(name)} {option}"
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "cli.md"], ids=lambda p: p.name)
+def test_every_documented_command_exists_with_its_options(path):
+    known = dict(commands(typer.main.get_command(app)))
+    shown = [
+        line for block in blocks(path, "console") for line in block.splitlines() if "bayestriplet" in line
+    ]
+    shown = [line.split("#")[0].split() for line in shown if re.match(r"\$ |  ?\S*bayestriplet ", line)]
+    assert len(shown) >= 4
+    for words in shown:
+        words = words[next(i for i, word in enumerate(words) if word.endswith("bayestriplet")) + 1 :]
+        name = next(name for name in known if tuple(words[: len(name)]) == name)
+        assert {word for word in words if word.startswith("--")} <= set(known[name]), words
+
+
+def test_the_makefiles_targets_are_those_the_readme_names():
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE).group(1).split()
+    for named in re.findall(
+        r"make (\w+)", (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    ):
+        assert named in targets or named in ("and", "are"), named

@@ -13,6 +13,7 @@ Method = Literal["but", "bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-n
 WIDTHS = (0.25, 0.5, 1.0)
 WITH_MARGIN = ("but", "ba", "bsh", "bh", "dws")
 ITEMS_OF_THE_PAPER = 5
+EPOCHS_OF_THE_PAPER = 50
 
 
 class TrainConfig(BaseModel):
@@ -42,7 +43,9 @@ class TrainConfig(BaseModel):
         None, ge=2, description="Items a batch; rounded up to the same number a class."
     )
     lr: float | None = Field(None, gt=0, description="Learning rate of Adam.")
-    max_epochs: int = Field(50, ge=1, description="Passes over the training images, at most.")
+    max_epochs: int | None = Field(
+        None, ge=1, description="Passes over the training images, at most; 50 if no --max-steps is given."
+    )
     max_steps: int | None = Field(None, ge=1, description="Batches, at most.")
     validate_every: int | None = Field(
         None, ge=1, description="Steps between validations; an epoch if not given."
@@ -66,6 +69,7 @@ class TrainConfig(BaseModel):
             "augment": not paper,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else 1e-3,
+            "max_epochs": EPOCHS_OF_THE_PAPER if self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
 

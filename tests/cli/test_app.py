@@ -1,42 +1,227 @@
+import csv
+import json
+import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
 import bayestriplet
 
 COMMAND = Path(sys.executable).parent / "bayestriplet"
+SMALL = [
+    "--backbone",
+    "tests.training.networks:small",
+    "--dim",
+    "16",
+    "--max-steps",
+    "20",
+    "--validate-every",
+    "10",
+]
 
 
-def run(*arguments):
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=120)
+def run(*arguments, **options):
+    command = [COMMAND, *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment, **options)
 
 
-def test_help_answers_in_under_a_second():
-    run("--help")  # compiled bytecode, warm disk
-    for arguments in (["--help"], ["demo", "--help"]):
+def assert_one_line(done, *parts):
+    """The command failed with a single line that holds all the parts."""
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("Error: ")
+    for part in parts:
+        assert part in done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Real scans as PNG files, a folder a class."""
+    root = tmp_path_factory.mktemp("scans")
+    digits = load_digits()
+    for i in range(300):
+        of_class = root / str(digits.target[i])
+        of_class.mkdir(exist_ok=True)
+        pixels = np.kron(np.rint(digits.images[i] * 15.9).astype(np.uint8), np.ones((4, 4), np.uint8))
+        Image.fromarray(pixels).save(of_class / f"{i}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run on digits, made by the command itself."""
+    out = tmp_path_factory.mktemp("runs") / "first"
+    done = run("train", "digits", *SMALL, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["evaluate", "--help"],
+        ["data", "--help"],
+        ["data", "check", "--help"],
+    ],
+)
+def test_help_answers_in_under_a_second(arguments):
+    run(*arguments)  # compiled bytecode, warm disk
+    fastest = []
+    for _ in range(3):
         start = time.perf_counter()
         assert run(*arguments).returncode == 0
-        assert time.perf_counter() - start < 1
+        fastest.append(time.perf_counter() - start)
+    assert min(fastest) < 1
 
 
 def test_version():
     assert run("--version").stdout.strip() == bayestriplet.__version__
 
 
-def test_the_demo_prints_recall_before_and_after():
-    done = run("demo", "--steps", "60")
+def test_train_prints_the_table_and_what_to_do_next(trained):
+    out, printed = trained
+    for part in ("R@1", "MAP@R", "untrained", "raw pixels", "±", f"bayestriplet evaluate {out}"):
+        assert part in printed
+    assert max(map(len, printed.splitlines()[:12])) <= 80
+    results = json.loads((out / "results.json").read_text())
+    assert results["status"] == "finished"
+
+
+def test_evaluate_repeats_the_figures_of_training(trained):
+    out, _ = trained
+    done = run("evaluate", out, "--json")
+    assert json.loads(done.stdout) == json.loads((out / "results.json").read_text())["test"]
+
+
+def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
+    out, _ = trained
+    done = run("evaluate", out, "--gallery", "train")
+    assert "against 1,078 of train" in done.stdout, done.stderr
+    done = run("evaluate", out, "--data", folder, "--json")
     assert done.returncode == 0, done.stderr
-    rows = {
-        line.split("│")[1].strip(): line.split("│")[2].strip()
-        for line in done.stdout.splitlines()
-        if "│" in line
-    }
-    assert set(rows) == {"raw pixels", "untrained network", "trained with BUT"}
-    assert float(rows["trained with BUT"]) > float(rows["untrained network"])
+    assert 0.2 < json.loads(done.stdout)["but"]["recall@1"]["value"] <= 1
 
 
-def test_a_wrong_option_is_one_clear_message():
-    done = run("demo", "--steps", "0")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+def test_a_folder_of_images_is_trained_on_with_worker_processes(folder, tmp_path):
+    done = run("train", folder, *SMALL[2:], "--width", "0.25", "--workers", "2", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "run" / "splits.csv").open()))
+    assert {row["split"] for row in rows} == {"train", "val", "test"}
+    assert rows[0]["id"].endswith(".png")
+
+
+def test_options_come_from_a_toml_file_and_the_command_line_wins(tmp_path):
+    (tmp_path / "options.toml").write_text('data = "digits"\nmethod = "bh"\nmax_steps = 4\ndim = 8\n')
+    done = run(
+        "train", *SMALL[:2], "--config", tmp_path / "options.toml", "--dim", 12, "--out", tmp_path / "run"
+    )
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "run" / "config.toml").read_text()
+    assert 'method = "bh"' in written
+    assert "dim = 12" in written
+    assert "lr = 0.001" in written
+
+
+def test_two_devices_train_one_network_with_one_posterior(tmp_path):
+    done = run("train", "digits", *SMALL, "--devices", 2, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    state = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["state_dict"]
+    seen = state["criterion.sampler.posterior.seen"]
+    assert seen.tolist() == [100] * 10  # 20 steps of 50 items: both ranks' halves were merged
+
+
+def test_ctrl_c_leaves_a_usable_run_and_resume_finishes_it(tmp_path):
+    out = tmp_path / "run"
+    command = [
+        COMMAND,
+        "train",
+        "digits",
+        *SMALL[:4],
+        "--max-steps",
+        "900",
+        "--validate-every",
+        "50",
+        "--patience",
+        "0",
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen([*command, "--out", out], stdout=subprocess.PIPE, text=True, env=environment)
+    for _ in range(600):
+        if (out / "last.ckpt").exists():
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert f"Go on with:  bayestriplet train --resume {out}" in printed
+    stopped = json.loads((out / "results.json").read_text())
+    assert stopped["status"] == "interrupted"
+    assert 0 < stopped["steps"] < 900
+    assert run("evaluate", out).returncode == 0
+    done = run("train", "--resume", out)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "results.json").read_text())["steps"] == 900
+
+
+def test_wrong_input_is_one_line(tmp_path, trained, folder):
+    out, _ = trained
+    new = tmp_path / "new"
+    assert_one_line(run("train", "mnst", "--out", new), "there is no data set 'mnst'", "did you mean 'mnist'")
+    assert_one_line(run("train", tmp_path / "gone", "--out", new), "there is no file or folder")
+    assert_one_line(run("train", "digits"), "--out is missing")
+    assert_one_line(run("train", "--out", new), "data is missing")
+    assert_one_line(run("train", "digits", "--method", "btu", "--out", new), "got 'btu'")
+    assert_one_line(run("train", "digits", "--width", "0.7", "--out", new), "width must be one of")
+    assert_one_line(run("train", "digits", "--out", out), "is not empty")
+    assert_one_line(run("train", "--resume", tmp_path / "none"), "config.toml: no such file")
+    assert_one_line(run("train", "--resume", out, "--lr", "0.5"), "lr was 0.001, now 0.5")
+    assert_one_line(run("evaluate", tmp_path / "none"), "no such run")
+    assert_one_line(run("evaluate", folder), "holds no finished run")
+    assert_one_line(run("evaluate", out, "--split", "tset"), "split must be one of", "did you mean 'test'")
+    (tmp_path / "options.toml").write_text("lerning_rate = 1\n")
+    done = run("train", "digits", "--config", tmp_path / "options.toml", "--out", new)
+    assert_one_line(done, "unknown option 'lerning_rate'")
+    assert not new.exists()
+
+
+def test_bad_images_are_listed_before_training_and_can_be_skipped(folder, tmp_path):
+    import shutil
+
+    images = tmp_path / "images"
+    shutil.copytree(folder, images)
+    (images / "3" / "broken.png").write_bytes(b"not an image")
+    (images / "4" / "empty.png").touch()
+    done = run("train", images, *SMALL[2:], "--width", "0.25", "--out", tmp_path / "run")
+    assert_one_line(done, "2 bad files", "broken.png is not an image", "empty.png is empty", "--skip-bad")
+    assert not (tmp_path / "run").exists()
+    done = run(
+        "train",
+        images,
+        *SMALL[2:],
+        "--width",
+        "0.25",
+        "--skip-bad",
+        "--workers",
+        0,
+        "--out",
+        tmp_path / "run",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert_one_line(
+        run("train", "digits", *SMALL, "--out", tmp_path / "file" / "run"), "cannot be used for a run"
+    )

@@ -36,7 +36,8 @@ def make_run(out, **options):
 
 def train(out, resume=False, **options):
     run = make_run(out, **options)
-    return run, run.train(resume=resume)
+    run.fit(resume)
+    return run, run.finish()
 
 
 def stop_at(monkeypatch, step):
@@ -59,7 +60,7 @@ def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
     assert (results["format"], results["status"], results["steps"], results["seed"]) == (1, "finished", 30, 0)
     assert results["test"]["but"]["recall@1"]["value"] == scores["but"]["recall@1"].value
     assert {"python", "torch", "lightning", "bayestriplet"} <= results["versions"].keys()
-    assert run.run.read_config() == run.config
+    assert run.folder.read_config() == run.config
     rows = list(csv.DictReader((tmp_path / "run" / "metrics.csv").open()))
     assert [int(row["step"]) for row in rows] == [10, 20, 30]
     assert all(0 <= float(row["recall@1"]) <= 1 and float(row["active"]) <= 1 for row in rows)
@@ -74,7 +75,7 @@ def test_training_improves_on_the_untrained_network(tmp_path):
 
 def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_of_its_vectors(tmp_path):
     run, scores = train(tmp_path / "run")
-    encoder = load_encoder(run.run.model)
+    encoder = load_encoder(run.folder.model)
     test = run.images.indices("test")
     vectors = embed(encoder, run.images, test)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
@@ -82,7 +83,7 @@ def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_o
     train_items = run.images.indices("train")
     vectors = torch.from_numpy(embed(encoder, run.images, train_items)).double()
     count, mean, scatter = slow_statistics(vectors, torch.from_numpy(run.images.labels[train_items]), 10)
-    state = load_file(run.run.posterior)
+    state = load_file(run.folder.posterior)
     np.testing.assert_allclose(state["count"], count)
     np.testing.assert_allclose(state["item_mean"], mean, atol=1e-10)
     np.testing.assert_allclose(state["item_scatter"], scatter, atol=1e-9)
@@ -99,7 +100,7 @@ def test_the_paper_recipe_trains_with_its_own_values(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run, _ = train(tmp_path / "run", recipe="paper", max_steps=4)
-    config = run.run.read_config()
+    config = run.folder.read_config()
     assert (config.lr, config.batch_size, config.normalize, config.augment) == (1e-5, 50, False, False)
 
 
@@ -209,7 +210,7 @@ def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(t
 
 
 def test_a_network_that_diverges_ends_training_with_one_line(tmp_path):
-    with pytest.raises(InputError, match="training failed at step .*: embeddings must be finite"):
+    with pytest.raises(InputError, match=r"training failed at step .*: embeddings must be finite"):
         train(tmp_path / "run", lr=1e30, normalize=False, validate_every=100)
     assert not (tmp_path / "run").exists()
 
@@ -253,6 +254,13 @@ def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
     with pytest.raises(InputError, match=r"last.ckpt cannot be read as a checkpoint"):
         train(tmp_path / "run", resume=True, max_steps=4)
     assert not (tmp_path / "proof").exists()
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    train(tmp_path / "run", max_steps=4)
+    torch.save({"global_step": 2, "bayestriplet_format": 0}, tmp_path / "run" / "last.ckpt")
+    with pytest.raises(InputError, match=r"last.ckpt has format 0; this version reads 1"):
+        train(tmp_path / "run", resume=True, max_steps=4)
 
 
 def test_a_run_without_a_checkpoint_cannot_be_resumed(tmp_path):

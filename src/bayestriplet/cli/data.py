@@ -1,20 +1,15 @@
 """``bayestriplet data``: which data sets there are, how to get them, whether one is in order."""
 
-import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from bayestriplet.cli.progress import progress_bar
 
+if TYPE_CHECKING:
     from bayestriplet.data.files import Examined
-    from bayestriplet.data.progress import Progress
 
 app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, add_completion=False)
-
-PATIENCE = 2.0  # seconds before a progress bar appears
 
 Seed = Annotated[int, typer.Option(min=0, help="Of the splits the source leaves open.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Side to resize the images to.")]
@@ -74,30 +69,6 @@ def check(
         typer.echo(f"{len(examined.bad)} of {total} files are bad; --skip-bad leaves them out of a training")
         raise typer.Exit(1)
     typer.echo("No bad files.")
-
-
-@contextmanager
-def progress_bar() -> "Iterator[Progress]":
-    """Yield a ``progress`` for long work: a bar on a terminal, once it has taken two seconds."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task("")
-    start = time.monotonic()
-
-    def show(description: str, done: int, total: int) -> None:
-        bar.update(task, description=description, completed=done, total=total or None)
-        if console.is_terminal and not bar.live.is_started and time.monotonic() - start > PATIENCE:
-            bar.start()
-
-    try:
-        yield show
-    finally:
-        if bar.live.is_started:
-            bar.stop()
 
 
 def _print_counts(examined: "Examined") -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from bayestriplet.cli.progress import progress_bar
 from bayestriplet.config import Method, TrainConfig, make_config, read_toml
 from bayestriplet.errors import InputError
 
@@ -31,7 +32,7 @@ def _option_of(name: str) -> inspect.Parameter:
 
 def train(data: str | None, out: Path | None, config: Path | None, resume: Path | None, **given: Any) -> None:
     """Train an encoder on labelled images, evaluate it on the test split, and write a run folder."""
-    from bayestriplet.cli.screen import Screen
+    from bayestriplet.cli.screen import show_run
 
     values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
     if resume is not None:
@@ -44,16 +45,18 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
     checked = make_config(values, str(config) if config else "train")
     if out is None:
         raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
-    screen = Screen()
-    with screen.working():
+    with progress_bar() as report:
+        from rich.console import Console
+
         from bayestriplet.training.run import TrainingRun
 
-        run = TrainingRun(checked, out, screen.console, screen.report)
-    scores = run.train(resume=resume is not None, tell=screen.report)
-    screen.finish()
+        run = TrainingRun(checked, out, Console(), report)
+    run.fit(resume=resume is not None)
     if not run.is_first:
         return
-    screen.show_run(out, run.run.read_results(), scores)
+    with progress_bar("finishing") as report:
+        scores = run.finish(report)
+    show_run(out, run.folder.read_results(), scores)
 
 
 def _own_option(name: str, help_text: str) -> inspect.Parameter:
@@ -102,12 +105,10 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure a run: Recall@k, R-precision and MAP@R beside raw pixels and the untrained network."""
-    from bayestriplet.cli.screen import Screen
+    from bayestriplet.cli.screen import show_scores
 
-    screen = Screen()
-    with screen.working():
+    with progress_bar() as report:
         from bayestriplet.cli.evaluation import evaluate_run
 
-        rows, title = evaluate_run(run, data, split, gallery, skip_bad, screen.report)
-    screen.finish()
-    screen.show_scores(title, rows, json)
+        rows, title = evaluate_run(run, data, split, gallery, skip_bad, report)
+    show_scores(title, rows, json)

@@ -48,7 +48,7 @@ SOURCES = {
         9,
         "Zenodo, record 1214456",
         "https://zenodo.org/records/1214456",
-        "NCT-CRC-HE-100K.zip, about 11.7 GB, MD5 035777cf327776a71a05c95da6d6325f",
+        "NCT-CRC-HE-100K.zip, about 11.7 GB, MD5 6fd702d11df6292bc054397ae038a464",
     ),
     "pathmnist": Source(
         "the same tissue, 28 x 28, colour (MedMNIST)",

@@ -5,6 +5,7 @@ import torch
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.run_folder import RunFolder
+from bayestriplet.training.module import CHECKPOINT_FORMAT
 
 
 def check_resumable(run: RunFolder, config: TrainConfig) -> int:
@@ -26,8 +27,10 @@ def check_resumable(run: RunFolder, config: TrainConfig) -> int:
         )
     try:
         state = torch.load(run.checkpoint, map_location="cpu", weights_only=True)
-        step = int(state["global_step"])
+        step, found = int(state["global_step"]), state.get("bayestriplet_format")
     except Exception as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{run.checkpoint} cannot be read as a checkpoint: {reason}") from None
+    if found != CHECKPOINT_FORMAT:
+        raise InputError(f"{run.checkpoint} has format {found!r}; this version reads {CHECKPOINT_FORMAT}")
     return step

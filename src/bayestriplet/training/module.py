@@ -12,6 +12,8 @@ from bayestriplet.model.encoder import Encoder
 from bayestriplet.triplets.baselines import baseline
 from bayestriplet.triplets.criteria import BUNCA, BUT
 
+CHECKPOINT_FORMAT = 1
+
 
 def build_criterion(config: TrainConfig, num_classes: int, generator: torch.Generator) -> nn.Module:
     """Return the criterion of a resolved config."""
@@ -60,6 +62,7 @@ class EmbeddingModule(LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["bayestriplet_format"] = CHECKPOINT_FORMAT
         checkpoint["generators"] = {"draws": self.draws.get_state(), "torch": torch.get_rng_state()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

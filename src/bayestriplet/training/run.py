@@ -38,12 +38,12 @@ PACKAGES = ("bayestriplet", "torch", "lightning", "monai", "pytorch-metric-learn
 
 
 class TrainingRun:
-    """One training in one folder; ``train`` returns the test scores, or None where it was interrupted."""
+    """One training in one folder: ``fit`` on every rank, then ``finish`` on the first."""
 
     def __init__(
         self, config: TrainConfig, out: Path, console: Console, progress: Progress | None = None
     ) -> None:
-        self.console, self.report_data = console, progress
+        self.console = console
         self.is_first = int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0))) == 0
         self.images = open_data(
             config.data, seed=config.seed, per_class=config.per_class, size=config.size,
@@ -52,7 +52,7 @@ class TrainingRun:
         config = config.resolved(len(self.images.classes))
         workers = default_workers(self.images) if config.workers is None else config.workers
         self.config = config.model_copy(update={"workers": workers})
-        self.run = RunFolder(out)
+        self.folder = RunFolder(out)
         self._check_data()
 
     def _check_data(self) -> None:
@@ -69,70 +69,64 @@ class TrainingRun:
             shown = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
             self.console.print(f"[yellow]Warning:[/] fewer than 2 training items: {shown}", highlight=False)
 
-    def train(self, resume: bool = False, tell: Tell | None = None) -> dict[str, Scores] | None:
-        """Train, then write the encoder, the posterior and the results."""
-        started = time.perf_counter()
-        if resume:
-            start = check_resumable(self.run, self.config)
-        elif self.is_first:
-            start = 0
-            RunFolder.create(self.run.path)
-            self.run.write_config(self.config)
-            self.run.write_splits(self.images)
-        else:
-            start = 0
+    def fit(self, resume: bool = False) -> None:
+        """Train the network; what it takes to go on is in the run folder after every validation."""
+        self._started = time.perf_counter()
+        start = check_resumable(self.folder, self.config) if resume else 0
+        if not resume and self.is_first:
+            RunFolder.create(self.folder.path)
+            self.folder.write_config(self.config)
+            self.folder.write_splits(self.images)
         try:
-            module, trainer, validation, interrupted = self._fit(start)
+            self._fit(start)
         except BaseException:
-            if self.is_first and not self.run.checkpoint.exists():
-                shutil.rmtree(self.run.path, ignore_errors=True)
+            if self.is_first and not self.folder.checkpoint.exists():
+                shutil.rmtree(self.folder.path, ignore_errors=True)
             raise
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-        if not trainer.is_global_zero:
-            return None
+
+    def finish(self, tell: Tell | None = None) -> dict[str, Scores] | None:
+        """Write the best encoder, its posterior and the results; return the test scores.
+
+        An interrupted training is not scored, but what there is can be used.
+        """
+        encoder, validation = self._module.encoder, self._validation
         if validation.best_weights:
-            module.encoder.load_state_dict(validation.best_weights)
-        encoder = module.encoder.cpu().eval()
-        write_whole(self.run.model, lambda path: save_encoder(encoder, path))
+            encoder.load_state_dict(validation.best_weights)
+        encoder.cpu().eval()
+        write_whole(self.folder.model, lambda path: save_encoder(encoder, path))
         self._write_posterior(encoder, tell)
         scores = None
-        if not interrupted and len(self.images.indices("test")):
+        if not self._interrupted and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
-            scores = evaluate(
-                encoder,
-                queries,
-                workers=self.config.workers or 0,
-                seed=self.config.seed,
-                name=self.config.method,
-                tell=tell,
-            )
-        self._write_results(
-            trainer.global_step, validation, interrupted, scores, time.perf_counter() - started
-        )
+            workers, name = self.config.workers or 0, self.config.method
+            scores = evaluate(encoder, queries, workers=workers, seed=self.config.seed, name=name, tell=tell)
+        self._write_results(scores)
         return scores
 
-    def _fit(self, start: int) -> tuple[EmbeddingModule, Trainer, Validation, bool]:
+    def _fit(self, start: int) -> None:
         config = self.config
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
+        if config.devices > 1 and "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
         torch.manual_seed(config.seed)
         items = TrainingImages(self.images, config.seed, bool(config.augment))
         world, rank = self._ranks()
         batches = BalancedBatches(
             items.labels, config.batch_size or 0, seed=config.seed, rank=rank, world=world
         )
-        epochs = config.max_epochs * batches.batches_per_epoch
-        batches.steps = min(epochs, config.max_steps or epochs)
+        limits = [config.max_steps, config.max_epochs and config.max_epochs * batches.batches_per_epoch]
+        batches.steps = min(limit for limit in limits if limit)
         batches.start = start
         if start >= batches.steps:
-            raise InputError(f"{self.run.path} has finished its {start} steps: there is nothing to resume")
+            raise InputError(f"{self.folder.path} has finished its {start} steps: there is nothing to resume")
         encoder = Encoder(self._info(), config.weights)
         module = EmbeddingModule(encoder, config, batches.steps)
         bar = TrainingProgress(self.console if self.is_first else Console(quiet=True))
         every = config.validate_every or batches.batches_per_epoch
-        validation = Validation(self.images, every, config.patience, self.run, bar)
-        log = StepLog(self.run, batches.batches_per_epoch, validation, bar)
-        interruption = Interruption(self.run)
+        validation = Validation(self.images, every, config.patience, self.folder, bar)
+        log = StepLog(self.folder, batches.batches_per_epoch, validation, bar)
+        interruption = Interruption(self.folder)
         trainer = self._trainer([validation, log, interruption], batches.steps)
         try:
             with warnings.catch_warnings():
@@ -140,14 +134,15 @@ class TrainingRun:
                 trainer.fit(
                     module,
                     make_loader(items, batches, config),
-                    ckpt_path=self.run.checkpoint if start else None,
+                    ckpt_path=self.folder.checkpoint if start else None,
                     weights_only=True,
                 )
         except OSError as error:
-            raise InputError(f"{self.run.path} cannot be written: {error.strerror or error}") from None
+            raise InputError(f"{self.folder.path} cannot be written: {error.strerror or error}") from None
         finally:
             bar.stop()
-        return module, trainer, validation, interruption.asked
+        self._module, self._validation = module, validation
+        self._interrupted, self._steps = interruption.asked, trainer.global_step
 
     def _ranks(self) -> tuple[int, int]:
         """Return how many processes train and which one this is, also before Lightning has started them."""
@@ -168,7 +163,7 @@ class TrainingRun:
             max_steps=steps,
             max_epochs=1,
             callbacks=callbacks,
-            logger=TensorBoardLogger(self.run.path, name="tensorboard", version=""),
+            logger=TensorBoardLogger(self.folder.path, name="tensorboard", version=""),
             enable_progress_bar=False,
             enable_model_summary=False,
             enable_checkpointing=False,
@@ -205,27 +200,21 @@ class TrainingRun:
             posterior.update(torch.from_numpy(vectors[part]), labels[part])
         metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(self.images.classes)}
         tensors = dict(posterior.state_dict())
-        write_whole(self.run.posterior, lambda path: save_file(tensors, path, metadata))
+        write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
 
-    def _write_results(
-        self,
-        step: int,
-        validation: Validation,
-        interrupted: bool,
-        scores: dict[str, Scores] | None,
-        seconds: float,
-    ) -> None:
-        self.run.write_results(
+    def _write_results(self, scores: dict[str, Scores] | None) -> None:
+        validation = self._validation
+        self.folder.write_results(
             {
                 "data": self.images.name,
                 "classes": list(self.images.classes),
                 "method": self.config.method,
                 "seed": self.config.seed,
-                "status": "interrupted" if interrupted else "finished",
-                "steps": step,
+                "status": "interrupted" if self._interrupted else "finished",
+                "steps": self._steps,
                 "best_step": validation.best_step,
                 "validation_recall@1": validation.best if validation.best >= 0 else None,
-                "seconds": round(seconds, 1),
+                "seconds": round(time.perf_counter() - self._started, 1),
                 "test": None if scores is None else to_json(scores),
                 "versions": {
                     "python": platform.python_version(),

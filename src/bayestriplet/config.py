@@ -26,7 +26,18 @@ class TrainConfig(BaseModel):
     )
     method: Method = Field("but", description="How triplets are found and compared.")
     recipe: Literal["default", "paper"] = Field("default", description="Values of all options not given.")
-    per_class: int | None = Field(None, ge=1, description="Train on at most this many items a class.")
+    per_class: int | None = Field(
+        None, ge=1, description="Few labels: train on at most this many items a class."
+    )
+    imbalance: float | None = Field(
+        None,
+        ge=1,
+        description="Long tail: keep 1/R of the training items of the last class, all of the first.",
+    )
+    label_noise: float = Field(0.0, ge=0, lt=1, description="Share of training items given a wrong label.")
+    batches: Literal["balanced", "random", "one-per-class", "sequential"] = Field(
+        "balanced", description="How batches are put together: balanced, random, one-per-class or sequential."
+    )
     size: int | None = Field(None, ge=8, le=1024, description="Side of the images in pixels.")
     skip_bad: bool = Field(False, description="Leave out image files that cannot be read.")
     backbone: str = Field("resnet18", description="resnet18, resnet34, resnet50, or package:factory.")

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayestriplet.data.batches import BalancedBatches
+from bayestriplet.data.batches import (
+    KINDS,
+    BalancedBatches,
+    OnePerClassBatches,
+    RandomBatches,
+    SequentialBatches,
+)
 from bayestriplet.errors import DataError
 
 
@@ -77,3 +83,40 @@ def test_ranks_share_every_batch_between_them():
 def test_one_class_cannot_be_trained_on():
     with pytest.raises(DataError, match="at least 2 classes; got 1"):
         BalancedBatches(np.zeros(9, int), 4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_depends_on_the_seed_and_can_begin_anywhere(kind):
+    labels = labels_of([7, 20, 9, 15])
+    whole = list(KINDS[kind](labels, 8, 25, seed=3))
+    assert len(whole) == 25
+    assert list(KINDS[kind](labels, 8, 25, seed=3, start=11)) == whole[11:]
+    assert list(KINDS[kind](labels, 8, 25, seed=4)) != whole
+    ranks = [list(KINDS[kind](labels, 8, 25, seed=3, rank=rank, world=2)) for rank in range(2)]
+    assert [sorted(a + b) for a, b in zip(*ranks, strict=True)] == [sorted(batch) for batch in whole]
+
+
+def test_one_item_a_class_leaves_no_pair_in_a_batch():
+    labels = labels_of([4, 9, 6])
+    batches = OnePerClassBatches(labels, 50)
+    assert all(sorted(labels[batch]) == [0, 1, 2] for batch in batches)
+    assert len(batches) == 9
+
+
+def test_random_batches_visit_every_item_once_but_for_the_last_batch():
+    labels = labels_of([30, 2, 11])
+    stream = [row for batch in RandomBatches(labels, 8) for row in batch]
+    assert sorted(set(stream)) == list(range(43))
+    assert len(stream) == 48
+    assert len(set(stream[:40])) == 40
+
+
+def test_classes_that_arrive_in_sequence_come_two_at_a_time_and_never_return():
+    labels = labels_of([20, 20, 20, 20, 20])
+    stream = [sorted(set(labels[batch])) for batch in SequentialBatches(labels, 10, 40)]
+    seen = [stream[0]]
+    for pair in stream:
+        if pair != seen[-1]:
+            seen.append(pair)
+    assert seen == [[0, 1, 2], [3, 4]]
+    assert stream.count([3, 4]) == 20

@@ -176,6 +176,26 @@ def test_splits_are_written_down(tmp_path):
     assert [row["id"] for row in rows] == list(run.images.ids)
 
 
+@pytest.mark.parametrize(
+    "regime",
+    [
+        {"per_class": 5},
+        {"imbalance": 10.0},
+        {"label_noise": 0.2},
+        {"batches": "random"},
+        {"batches": "one-per-class"},
+        {"batches": "sequential"},
+    ],
+    ids=str,
+)
+def test_every_regime_trains_and_is_part_of_the_config(regime, tmp_path):
+    run, scores = train(tmp_path / "run", max_steps=12, validate_every=6, **regime)
+    assert scores["but"]["recall@1"].value > 0.2
+    assert regime.items() <= run.folder.read_config().model_dump().items()
+    rows = list(csv.DictReader((tmp_path / "run" / "splits.csv").open()))
+    assert sum(row["split"] == "test" for row in rows) == 359
+
+
 # Warnings and errors
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import bayestriplet
-from bayestriplet.cli import data, train
+from bayestriplet.cli import compare, data, train
 from bayestriplet.errors import BayesTripletError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("evaluate")(train.evaluate)
+app.command("compare")(compare.compare)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,33 +1,14 @@
 """``bayestriplet train`` and ``bayestriplet evaluate``."""
 
-import inspect
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
+from bayestriplet.cli.options import give_options, path_option
 from bayestriplet.cli.progress import progress_bar
-from bayestriplet.config import Method, TrainConfig, make_config, read_toml
+from bayestriplet.config import make_config, read_toml
 from bayestriplet.errors import InputError
-
-
-def _option_of(name: str) -> inspect.Parameter:
-    """Return the command-line option of a field of TrainConfig; None means it was not given."""
-    field = TrainConfig.model_fields[name]
-    kind = field.annotation
-    flag = f"--{name.replace('_', '-')}"
-    declared: Any = next((t for t in get_args(kind) if t in (int, float, str, bool)), kind)
-    if name in ("method", "recipe"):
-        declared = str
-    elif name == "width":
-        declared = float
-    shown = "" if field.default is None or name == "data" else f" Default: {field.default}."
-    choices = f" One of: {', '.join(get_args(Method))}." if name == "method" else ""
-    extra = (f"{flag}/--no-{name.replace('_', '-')}",) if declared is bool else (flag,)
-    option = typer.Option(*extra, help=f"{field.description}{choices}{shown}", show_default=False)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[declared | None, option]
-    )
 
 
 def train(data: str | None, out: Path | None, config: Path | None, resume: Path | None, **given: Any) -> None:
@@ -59,31 +40,14 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
     show_run(out, run.folder.read_results(), scores)
 
 
-def _own_option(name: str, help_text: str) -> inspect.Parameter:
-    """Return an option that is not part of the config: a path."""
-    option = typer.Option(f"--{name}", help=help_text, show_default=False)
-    kind = Annotated[Path | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-
-
-def _signature() -> inspect.Signature:
-    """Return the signature of ``train``: TrainConfig's fields are its options, so both never differ."""
-    argument = typer.Argument(help=TrainConfig.model_fields["data"].description)
-    kind = Annotated[str | None, argument]
-    data = inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-    return inspect.Signature(
-        [
-            data,
-            _own_option("out", "Folder of the run; new or empty."),
-            _own_option("config", "TOML file with any of these options."),
-            _own_option("resume", "Go on with this run where it stopped."),
-            *(_option_of(name) for name in TrainConfig.model_fields if name != "data"),
-        ]
-    )
-
-
-train.__signature__ = _signature()  # type: ignore[attr-defined]
-train.__annotations__ = {p.name: p.annotation for p in _signature().parameters.values()}
+give_options(
+    train,
+    [
+        path_option("out", "Folder of the run; new or empty."),
+        path_option("config", "TOML file with any of these options."),
+        path_option("resume", "Go on with this run where it stopped."),
+    ],
+)
 
 
 def evaluate(

@@ -44,9 +44,9 @@ def select_items(images: LabelledImages, split: str, encoder: Encoder) -> ItemSe
 
 def evaluate(
     encoder: Encoder, queries: ItemSet, gallery: ItemSet | None = None, *, workers: int = 0, seed: int = 0,
-    name: str = "trained", tell: Tell | None = None,
+    name: str = "trained", floors: bool = True, tell: Tell | None = None,
 ) -> dict[str, Scores]:  # fmt: skip
-    """Return the scores of the encoder, of an untrained one of the same kind, and of raw pixels."""
+    """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels."""
 
     def with_encoder(network: Encoder, what: str) -> Vectors:
         return lambda items: embed(
@@ -57,14 +57,13 @@ def evaluate(
             tell and (lambda done, total: tell(what, done, total)),
         )
 
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        untrained = Encoder(encoder.info)
-    rows: dict[str, Vectors] = {
-        name: with_encoder(encoder, "Embedding"),
-        "untrained": with_encoder(untrained, "Embedding, untrained"),
-        "raw pixels": lambda items: raw_pixels(items.images, items.indices, workers),
-    }
+    rows: dict[str, Vectors] = {name: with_encoder(encoder, "Embedding")}
+    if floors:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            untrained = Encoder(encoder.info)
+        rows["untrained"] = with_encoder(untrained, "Embedding, untrained")
+        rows["raw pixels"] = lambda items: raw_pixels(items.images, items.indices, workers)
     out = {}
     for row, vectors in rows.items():
         among, labels = (None, None) if gallery is None else (vectors(gallery), gallery.labels)

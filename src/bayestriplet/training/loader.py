@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.augment import augment
-from bayestriplet.data.batches import BalancedBatches
+from bayestriplet.data.batches import Batches
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.evaluation.embeddings import as_it_is, to_tensor
 
@@ -41,7 +41,7 @@ def default_workers(images: LabelledImages) -> int:
     return 0 if images.pixels is not None else min(8, os.cpu_count() or 1)
 
 
-def make_loader(images: TrainingImages, batches: BalancedBatches, config: TrainConfig) -> DataLoader[Batch]:
+def make_loader(images: TrainingImages, batches: Batches, config: TrainConfig) -> DataLoader[Batch]:
     """Return the loader of the batches that are still to come."""
     workers = config.workers or 0
     return DataLoader(

@@ -18,8 +18,9 @@ from lightning.pytorch.strategies import DDPStrategy
 from rich.console import Console
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.data.batches import BalancedBatches
+from bayestriplet.data.batches import KINDS
 from bayestriplet.data.progress import Progress
+from bayestriplet.data.regimes import make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError, InputError
 from bayestriplet.evaluation.embeddings import embed, pixel_statistics
@@ -49,6 +50,10 @@ class TrainingRun:
             config.data, seed=config.seed, per_class=config.per_class, size=config.size,
             skip_bad=config.skip_bad, progress=progress,
         )  # fmt: skip
+        if config.imbalance is not None:
+            self.images = make_imbalanced(self.images, config.imbalance, config.seed)
+        if config.label_noise:
+            self.images = make_noisy(self.images, config.label_noise, config.seed)
         config = config.resolved(len(self.images.classes))
         workers = default_workers(self.images) if config.workers is None else config.workers
         self.config = config.model_copy(update={"workers": workers})
@@ -86,7 +91,7 @@ class TrainingRun:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
-    def finish(self, tell: Tell | None = None) -> dict[str, Scores] | None:
+    def finish(self, tell: Tell | None = None, floors: bool = True) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
         An interrupted training is not scored, but what there is can be used.
@@ -100,8 +105,10 @@ class TrainingRun:
         scores = None
         if not self._interrupted and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
-            workers, name = self.config.workers or 0, self.config.method
-            scores = evaluate(encoder, queries, workers=workers, seed=self.config.seed, name=name, tell=tell)
+            scores = evaluate(
+                encoder, queries, workers=self.config.workers or 0, seed=self.config.seed,
+                name=self.config.method, floors=floors, tell=tell,
+            )  # fmt: skip
         self._write_results(scores)
         return scores
 
@@ -112,7 +119,7 @@ class TrainingRun:
         torch.manual_seed(config.seed)
         items = TrainingImages(self.images, config.seed, bool(config.augment))
         world, rank = self._ranks()
-        batches = BalancedBatches(
+        batches = KINDS[config.batches](
             items.labels, config.batch_size or 0, seed=config.seed, rank=rank, world=world
         )
         limits = [config.max_steps, config.max_epochs and config.max_epochs * batches.batches_per_epoch]
@@ -121,7 +128,11 @@ class TrainingRun:
         if start >= batches.steps:
             raise InputError(f"{self.folder.path} has finished its {start} steps: there is nothing to resume")
         encoder = Encoder(self._info(), config.weights)
-        module = EmbeddingModule(encoder, config, batches.steps)
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always")
+            module = EmbeddingModule(encoder, config, batches.steps)
+        for note in notes if self.is_first else ():
+            self.console.print(f"[yellow]Note:[/] {note.message}", highlight=False)
         bar = TrainingProgress(self.console if self.is_first else Console(quiet=True))
         every = config.validate_every or batches.batches_per_epoch
         validation = Validation(self.images, every, config.patience, self.folder, bar)

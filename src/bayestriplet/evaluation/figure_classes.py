@@ -1,0 +1,186 @@
+"""Which classes are close: confusion of nearest neighbours, and distances between class posteriors."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bayestriplet.errors import InputError
+from bayestriplet.evaluation.figure_style import (
+    ACCENT,
+    INK,
+    MUTED,
+    NORMAL,
+    SMALL,
+    import_drawing,
+    new_figure,
+    readable,
+)
+from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.posterior.predictive import definite_factor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEGIBLE_CELLS = 12  # classes whose cells hold numbers
+LEGIBLE_DECIMALS = 10  # classes whose cells hold numbers such as 98.7
+LEGIBLE_NAMES = 32  # classes that are all named
+
+
+def read_posterior(path: Path, classes: int) -> ClassPosterior:
+    """Read the posterior.safetensors of a run with so many classes."""
+    from safetensors.torch import load_file
+
+    run = path.parent
+    if not path.is_file():
+        raise InputError(f"{path} is missing: go on with `bayestriplet train --resume {run}`, or train again")
+    try:
+        state = load_file(path)
+        posterior = ClassPosterior(classes, state["item_mean"].shape[1], dtype=torch.float64)
+        posterior.load_state_dict(state)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{path} is not a posterior of {classes} classes ({reason}): "
+            f"train again with --config {run / 'config.toml'}"
+        ) from None
+    return posterior
+
+
+def confusion(
+    labels: NDArray[np.int64], nearest_labels: NDArray[np.int64], classes: int
+) -> NDArray[np.float64]:
+    """Return percent (K, K) of a class's items by their nearest neighbour's class; NaN without items."""
+    table = np.zeros((classes, classes))
+    np.add.at(table, (labels, nearest_labels), 1)
+    with np.errstate(invalid="ignore"):
+        return 100 * table / table.sum(1, keepdims=True)
+
+
+@torch.no_grad()
+def bhattacharyya(mean: Tensor, covariance: Tensor) -> Tensor:
+    """Return the Bhattacharyya distances (K, K) between normals with mean (K, D) and covariance (K, D, D).
+
+    With d = mu_a - mu_b and S = (Sigma_a + Sigma_b) / 2 it is
+    d^T S^-1 d / 8 + ln(det S / sqrt(det Sigma_a det Sigma_b)) / 2.
+    exp(-distance) is the overlap of two classes: 1 if they coincide, 0 if they are apart.
+    """
+    covariance = covariance.double()
+    log_volume = _log_volume(definite_factor(covariance, repair=True))  # (K,) half the log determinants
+    rows = []
+    for a in range(len(mean)):
+        factor = definite_factor((covariance[a] + covariance) / 2, repair=True)  # (K, D, D)
+        shift = (mean[a] - mean).double().unsqueeze(-1)  # (K, D, 1)
+        white = torch.linalg.solve_triangular(factor, shift, upper=False)
+        rows.append(white.square().sum((1, 2)) / 8 + _log_volume(factor) - (log_volume[a] + log_volume) / 2)
+    return torch.stack(rows).clamp_min(0)
+
+
+def _log_volume(factor: Tensor) -> Tensor:
+    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+def posterior_distances(posterior: ClassPosterior, classes: int) -> NDArray[np.float64]:
+    """Return the distances (classes, classes) of N(E[mu], E[Sigma]); NaN for classes without items."""
+    seen = posterior.seen.nonzero().squeeze(1)
+    table = np.full((classes, classes), np.nan)
+    places = seen.numpy()
+    distances = bhattacharyya(posterior.mean[seen], posterior.covariance[seen])
+    table[np.ix_(places, places)] = distances.numpy()
+    return table
+
+
+def classes_figure(
+    errors: NDArray[np.float64], distances: NDArray[np.float64], names: list[str], title: str
+) -> "Figure":
+    """Draw the confusion (K, K) in percent beside the posteriors' distances (K, K)."""
+    many = len(names) > LEGIBLE_CELLS
+    width = 16 if many else 12
+    words = [readable(name, width) for name in names]
+    longest = 0.075 * max(map(len, words))  # inches of turned names below the panels
+    height = 2 * (6.0 + longest) if many else 5.0 + longest
+    figure = new_figure(
+        height, title, "Strong colour: hard to tell apart. The diagonal is muted so that errors show."
+    )
+    grid = figure.subplots(2, 1) if many else figure.subplots(1, 2)
+    _draw_table(grid[0], errors, words, is_distance=False)
+    _draw_table(grid[1], distances, words, is_distance=True)
+    grid[0].set_title("Nearest neighbour's class, % of a row", loc="left", size=NORMAL, color=INK)
+    grid[1].set_title("Bhattacharyya distance of posteriors", loc="left", size=NORMAL, color=INK)
+    grid[0].set_ylabel("class of the item", size=SMALL, color=MUTED)
+    grid[0].set_xlabel("class of its nearest neighbour", size=SMALL, color=MUTED)
+    if not many:
+        grid[1].set_yticklabels([])
+    return figure
+
+
+def _draw_table(axes: "Axes", table: NDArray[np.float64], words: list[str], is_distance: bool) -> None:
+    """Draw a table with strong off-diagonal cells where a share is large, or a distance small."""
+    number = len(words)
+    shown = np.ma.masked_invalid(np.where(np.eye(number, dtype=bool), np.nan, table))
+    image = axes.imshow(shown, cmap=_scale(is_distance), norm=_norm(shown.compressed(), is_distance))
+    every = -(-number // LEGIBLE_NAMES)
+    places = np.arange(0, number, every)
+    turned = 90 if max(map(len, words)) > 3 else 0
+    axes.set_xticks(places, [words[k] for k in places], rotation=turned)
+    axes.set_yticks(places, [words[k] for k in places])
+    axes.tick_params(labelsize=SMALL, colors=INK, length=0, pad=3)
+    for spine in axes.spines.values():
+        spine.set_color("#C4C4C4")
+    if number <= LEGIBLE_CELLS:
+        _write_cells(axes, table, image)
+    else:
+        figure: Any = axes.figure
+        figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02).ax.tick_params(labelsize=SMALL, length=0)
+
+
+def _scale(is_distance: bool) -> Any:
+    colours = import_drawing("matplotlib.colors")
+    ends = ["#0072B2", "#FFFFFF"] if is_distance else ["#FFFFFF", ACCENT]
+    scale = colours.LinearSegmentedColormap.from_list("cells", ends)
+    scale.set_bad("#ECECEC")
+    return scale
+
+
+def _norm(values: NDArray[np.float64], is_distance: bool) -> Any:
+    """Return how values become colours: shares from 0 on, distances by their logarithm."""
+    colours = import_drawing("matplotlib.colors")
+    high = max(float(values.max(initial=0.0)), 1e-3)
+    if not is_distance:
+        return colours.Normalize(0, high)
+    low = max(float(values.min(initial=high)), 1e-3)
+    return colours.LogNorm(low, max(high, 1.01 * low), clip=True)
+
+
+def _write_cells(axes: "Axes", table: NDArray[np.float64], image: Any) -> None:
+    """Write the numbers, in white where that contrasts better; zeros and missing ones are left away."""
+    exact = len(table) <= LEGIBLE_DECIMALS
+    for (row, column), value in np.ndenumerate(table):
+        if not np.isfinite(value) or value == 0:
+            continue
+        linear = np.array(image.cmap(image.norm(value))[:3]) ** 2.2
+        dark = linear @ (0.2126, 0.7152, 0.0722) < 0.2
+        ink = MUTED if row == column else "white" if dark else INK
+        axes.text(column, row, cell_text(value, exact), size=SMALL, color=ink, ha="center", va="center")
+
+
+def cell_text(value: float, exact: bool = False) -> str:
+    """Return a number in at most four characters, ``exact`` with a decimal up to 100.
+
+    Only what is 100 reads as 100, and only what is 0 as 0.
+
+    >>> [cell_text(value) for value in (0.04, 3.14159, 99.96, 100.0, 12345.0)]
+    ['<0.1', '3.1', '99', '100', '1e4']
+    >>> cell_text(99.96, exact=True)
+    '99.9'
+    """
+    if value < 0.1:
+        return "<0.1"
+    if value < 100:
+        digits = 1 if exact or value < 9.95 else 0
+        return f"{min(value, 99.9 if exact else 99.0):.{digits}f}"
+    return f"{value:.0f}" if value < 9999.5 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")

@@ -1,0 +1,145 @@
+"""Methods beside each other: recall with intervals, learning curves, and regimes."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayestriplet.evaluation.comparison import Row, describe_regime, rank, rows_of
+from bayestriplet.evaluation.figure_style import (
+    INK,
+    METHOD_COLOURS,
+    MUTED,
+    NORMAL,
+    SMALL,
+    new_figure,
+    save_figure,
+    tidy,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+OWN = ("but", "bunca")
+
+
+def draw_comparison(summary: dict[str, Any], out: Path) -> dict[str, Path]:
+    """Write recall.png and learning.png of a comparison and return their paths by file name."""
+    save_figure(recall_figure(rows_of(summary), summary["floors"], summary["data"]), out / "recall.png")
+    save_figure(learning_figure(summary), out / "learning.png")
+    return {name: out / name for name in ("recall.png", "learning.png")}
+
+
+def draw_regimes(summaries: list[dict[str, Any]], out: Path) -> dict[str, Path]:
+    """Write regimes.png of several comparisons and return its path by file name."""
+    regimes = {describe_regime(summary["settings"]): rows_of(summary) for summary in summaries}
+    save_figure(regimes_figure(regimes), out / "regimes.png")
+    return {"regimes.png": out / "regimes.png"}
+
+
+def recall_figure(rows: list[Row], floors: dict[str, dict[str, float]], data: str) -> "Figure":
+    """Draw test Recall@1 of every method with its 95% interval and the single seeds, best on top."""
+    ranked = rank(rows)
+    figure = new_figure(
+        1.4 + 0.36 * len(ranked),
+        f"Recall@1 on the test items of {data}, %",
+        "Bars: 95% interval of the mean over seeds; rings: single seeds; dashed: floors.",
+    )
+    axes = figure.subplots()
+    for place, row in enumerate(reversed(ranked)):
+        values, width = row.values["recall@1"], row.half_width("recall@1")
+        colour = METHOD_COLOURS[row.method]
+        strong = 4.5 if row.method in OWN else 3.0
+        if not math.isnan(width):
+            axes.plot(
+                [row.mean("recall@1") - width, row.mean("recall@1") + width],
+                [place] * 2,
+                color=colour,
+                lw=strong,
+            )
+        axes.plot(values, [place] * len(values), "o", ms=5, mfc="white", mec=colour, mew=1.2, zorder=3)
+        axes.plot(row.mean("recall@1"), place, "o", ms=8, color=colour, zorder=4)
+    axes.set_yticks(range(len(ranked)), [row.method for row in reversed(ranked)])
+    _draw_floors(axes, ranked, floors)
+    tidy(axes)
+    axes.tick_params(axis="y", labelsize=NORMAL, colors=INK)
+    return figure
+
+
+def _draw_floors(axes: "Axes", rows: list[Row], floors: dict[str, dict[str, float]]) -> None:
+    """Draw the floors that are not too far below the methods to be shown at their scale."""
+    lowest = min(min(row.values["recall@1"]) for row in rows)
+    highest = max(max(row.values["recall@1"]) for row in rows)
+    reach = max(highest - lowest, 1.0)
+    for name, scores in floors.items():
+        if scores["recall@1"] > lowest - 1.5 * reach:
+            axes.axvline(scores["recall@1"], color=MUTED, lw=1, ls=(0, (4, 3)), zorder=1)
+            axes.text(scores["recall@1"], len(rows) - 0.45, f" {name}", size=SMALL, color=MUTED, ha="left")
+    axes.set_ylim(-0.6, len(rows) - 0.1)
+
+
+def learning_figure(summary: dict[str, Any]) -> "Figure":
+    """Draw validation Recall@1, mean over the seeds, against steps and against seconds."""
+    figure = new_figure(
+        4.4,
+        f"Learning on {summary['data']}: validation Recall@1, %",
+        "Mean over the seeds. Left: by steps; right: by seconds of training, validation included.",
+    )
+    panels = figure.subplots(1, 2, sharey=True)
+    for method, entry in summary["methods"].items():
+        curves = [np.asarray(seed["learning"], dtype=float) for seed in entry["seeds"].values()]
+        shortest = min(len(curve) for curve in curves)
+        if not shortest:
+            continue
+        mean = np.mean([curve[:shortest] for curve in curves], axis=0)  # (validations, 3)
+        own = method in OWN
+        style = {"color": METHOD_COLOURS[method], "lw": 2.6 if own else 1.5, "zorder": 3 if own else 2}
+        for axes, column in zip(panels, (0, 1), strict=True):
+            axes.plot(mean[:, column], mean[:, 2], label=method, marker="o", ms=4 if own else 3, **style)
+    for axes, name in zip(panels, ("step", "seconds"), strict=True):
+        tidy(axes)
+        axes.set_xlabel(name, size=SMALL, color=MUTED)
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, names, fontsize=SMALL, frameon=False, loc="outside lower center", ncols=9, columnspacing=1.0
+    )
+    return figure
+
+
+def regimes_figure(regimes: dict[str, list[Row]]) -> "Figure":
+    """Draw, for every regime, how far each method's mean Recall@1 is from the regime's best method."""
+    methods = [
+        method
+        for method in METHOD_COLOURS
+        if any(row.method == method for rows in regimes.values() for row in rows)
+    ]
+    figure = new_figure(
+        1.5 + 0.55 * len(regimes),
+        "Who wins where: test Recall@1 below the best method of each regime, in points",
+        "0 is the best method of the regime; bars: 95% interval of the mean over seeds.",
+    )
+    axes = figure.subplots()
+    spread = 0.7 / max(1, len(methods))
+    for place, rows in enumerate(reversed(list(regimes.values()))):
+        best = max(row.mean("recall@1") for row in rows)
+        for row in rows:
+            at = place + 0.35 - spread * (methods.index(row.method) + 0.5)
+            width = row.half_width("recall@1")
+            gap = row.mean("recall@1") - best
+            axes.errorbar(
+                gap, at, xerr=None if math.isnan(width) else width, color=METHOD_COLOURS[row.method], lw=1.4,
+                marker="D" if row.method in OWN else "o", ms=6 if row.method in OWN else 4.5,
+            )  # fmt: skip
+    axes.set_yticks(range(len(regimes)), list(reversed(list(regimes))))
+    axes.set_ylim(-0.6, len(regimes) - 0.4)
+    axes.axvline(0, color=INK, lw=1)
+    for method in methods:
+        axes.plot(
+            [], [], marker="D" if method in OWN else "o", ls="", color=METHOD_COLOURS[method], label=method
+        )
+    tidy(axes)
+    axes.tick_params(axis="y", labelsize=NORMAL, colors=INK)
+    axes.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure

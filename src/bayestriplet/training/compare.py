@@ -1,0 +1,152 @@
+"""The comparison of methods: tuned alike on validation data, then run on several seeds."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayestriplet.config import WITH_MARGIN, TrainConfig
+from bayestriplet.errors import InputError
+from bayestriplet.evaluation.comparison import MEASURES, cells, floor_cells, rows_of, to_csv, to_markdown
+from bayestriplet.evaluation.figure_comparison import draw_comparison
+from bayestriplet.evaluation.figure_style import import_drawing
+from bayestriplet.evaluation.run_folder import RunFolder, write_whole
+from bayestriplet.training.trials import Trial, Watcher, run_trials
+
+# The same grid for every method, searched one option after the other: 3 + 2 + 1 further runs.
+GRID: dict[str, tuple[Any, ...]] = {
+    "lr": (1e-3, 3e-4, 3e-3),
+    "margin": (0.25, 0.1, 0.5),
+    "temperature": (0.1, 0.05, 0.3),
+    "normalize": (True, False),
+}
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: methods and seeds under one base of options."""
+
+    base: TrainConfig
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    tune: bool
+
+    def run(self, out: Path, jobs: int, watcher: Watcher) -> dict[str, Any]:
+        """Make all runs that are missing and write comparison.json, tables and plots."""
+        import_drawing("matplotlib.figure")  # better now than after hours of runs
+        self._claim(out)
+        chosen = {method: self._tune(method, out / "runs", jobs, watcher) for method in self.methods}
+        trials = [
+            Trial(chosen[method].model_copy(update={"seed": seed}))
+            for method in self.methods
+            for seed in self.seeds
+        ]
+        results = run_trials(trials, out / "runs", jobs, watcher)
+        summary = self._summarise(out, chosen, trials, results)
+        write_whole(
+            out / "comparison.json", lambda path: path.write_text(json.dumps(summary, indent=1) + "\n")
+        )
+        table = [*cells(rows_of(summary), summary["data"]), *floor_cells(summary["floors"])]
+        write_whole(out / "table.md", lambda path: path.write_text(to_markdown(table), encoding="utf-8"))
+        write_whole(out / "table.csv", lambda path: path.write_text(to_csv(table), encoding="utf-8"))
+        draw_comparison(summary, out)
+        return summary
+
+    def _claim(self, out: Path) -> None:
+        """Write down what the folder is for, or refuse one that is for something else."""
+        mine = self.base.model_dump(exclude={"method", "seed", *GRID})
+        path = out / "settings.json"
+        if path.is_file():
+            try:
+                before = json.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise InputError(f"{path} cannot be read: {error}") from None
+            different = [name for name, value in mine.items() if before.get(name) != value]
+            if different:
+                name = different[0]
+                raise InputError(
+                    f"{out} holds a comparison with {name} {before.get(name)!r}, not {mine[name]!r}: "
+                    "choose another --out"
+                )
+            return
+        if out.exists() and any(out.iterdir()):
+            raise InputError(f"{out} is not empty and holds no comparison: choose another --out")
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out} cannot be used for a comparison: {error.strerror}") from None
+        write_whole(path, lambda p: p.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8"))
+
+    def _tune(self, method: str, folder: Path, jobs: int, watcher: Watcher) -> TrainConfig:
+        """Return the method's options with the best validation Recall@1 on the first seed."""
+        strength = "margin" if method in WITH_MARGIN else "temperature"
+        start = {"method": method, "seed": self.seeds[0]} | {
+            name: GRID[name][0] for name in ("lr", strength, "normalize")
+        }
+        best = self.base.model_copy(update=start)
+        for name in ("lr", strength, "normalize") if self.tune else ():
+            candidates = [best.model_copy(update={name: value}) for value in GRID[name]]
+            candidates.sort(key=lambda config: getattr(config, name) != getattr(best, name))  # ties stay
+            results = run_trials([Trial(config) for config in candidates], folder, jobs, watcher)
+            recalls = [found["validation_recall@1"] or 0.0 for found in results]
+            best = candidates[int(np.argmax(recalls))]
+        return best
+
+    def _summarise(
+        self, out: Path, chosen: dict[str, TrainConfig], trials: list[Trial], results: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        methods: dict[str, Any] = {}
+        for trial, found in zip(trials, results, strict=True):
+            config = chosen[trial.config.method]
+            entry = methods.setdefault(
+                trial.config.method,
+                {
+                    "chosen": {
+                        name: getattr(config, name) for name in GRID if getattr(config, name) is not None
+                    },
+                    "seeds": {},
+                },
+            )
+            scores = found["test"][trial.config.method]
+            entry["seeds"][str(trial.config.seed)] = {
+                **{measure: 100 * scores[measure]["value"] for measure in MEASURES},
+                "seconds": found["seconds"],
+                "learning": learning_curve(RunFolder(out / "runs" / trial.name)),
+            }
+        settings = self.base.model_dump(exclude={"method", "seed", *GRID})
+        return {
+            "format": FORMAT, "data": results[0]["data"], "settings": settings, "tuned": self.tune,
+            "grid": GRID, "methods": methods, "floors": self._floors(out, trials[0]),
+        }  # fmt: skip
+
+    def _floors(self, out: Path, trial: Trial) -> dict[str, dict[str, float]]:
+        """Return the test recalls, in percent, of raw pixels and the untrained network, measured once."""
+        path = out / "floors.json"
+        if path.is_file():
+            known: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
+            return known
+        from bayestriplet.data.sources import open_data
+        from bayestriplet.evaluation.evaluate import evaluate, select_items
+        from bayestriplet.model.encoder import load_encoder
+
+        config = trial.config
+        images = open_data(config.data, seed=config.seed, size=config.size, skip_bad=config.skip_bad)
+        encoder = load_encoder(RunFolder(out / "runs" / trial.name).model)
+        scores = evaluate(encoder, select_items(images, "test", encoder), seed=config.seed)
+        floors = {
+            name: {measure: 100 * scores[name][measure].value for measure in MEASURES}
+            for name in ("untrained", "raw pixels")
+        }
+        write_whole(path, lambda p: p.write_text(json.dumps(floors, indent=1) + "\n", encoding="utf-8"))
+        return floors
+
+
+def learning_curve(run: RunFolder) -> list[tuple[int, float, float]]:
+    """Return (step, seconds, validation Recall@1 in percent) of every validation of a run."""
+    with run.metrics.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["recall@1"]]
+    return [(int(row["step"]), float(row["seconds"]), 100 * float(row["recall@1"])) for row in rows]

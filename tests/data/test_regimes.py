@@ -1,0 +1,32 @@
+import numpy as np
+
+from bayestriplet.data.regimes import make_imbalanced, make_noisy
+from bayestriplet.data.sources import open_data
+
+
+def counts(images, split):
+    return np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
+
+
+def test_a_long_tail_falls_from_the_first_class_to_the_last_and_spares_the_other_splits():
+    images = open_data("digits")
+    tail = make_imbalanced(images, 20, seed=0)
+    before, after = counts(images, "train"), counts(tail, "train")
+    np.testing.assert_allclose(after / before, 20.0 ** (-np.arange(10) / 9), atol=0.01)
+    for split in ("val", "test"):
+        assert (counts(tail, split) == counts(images, split)).all()
+    assert (make_imbalanced(images, 1, seed=0).labels == images.labels).all()
+    assert counts(make_imbalanced(images, 1e6, seed=0), "train").min() == 2
+    assert set(tail.ids) <= set(images.ids)
+
+
+def test_wrong_labels_have_their_share_are_all_wrong_and_only_in_training():
+    images = open_data("digits")
+    noisy = make_noisy(images, 0.3, seed=0)
+    changed = noisy.labels != images.labels
+    assert changed[images.indices("train")].mean() == np.float64(round(0.3 * 1078) / 1078)
+    assert not changed[images.indices("val")].any()
+    assert not changed[images.indices("test")].any()
+    assert (make_noisy(images, 0.3, seed=0).labels == noisy.labels).all()
+    assert (make_noisy(images, 0.3, seed=1).labels != noisy.labels).any()
+    assert len(np.unique((noisy.labels - images.labels)[changed] % 10)) == 9

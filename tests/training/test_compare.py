@@ -1,0 +1,132 @@
+import json
+import shutil
+
+import pytest
+
+from bayestriplet.config import make_config
+from bayestriplet.errors import InputError
+from bayestriplet.training import compare, trials
+from bayestriplet.training.compare import Comparison
+from bayestriplet.training.trials import Trial, run_trials
+
+NETWORK = {"backbone": "tests.training.networks:small", "dim": 8}
+BASE = {"data": "digits", "max_steps": 6, "validate_every": 3, "augment": False, **NETWORK}
+
+
+class Silent:
+    def __init__(self):
+        self.made, self.known = [], []
+
+    def started(self, trial):
+        pass
+
+    def finished(self, trial, results, was_there):
+        (self.known if was_there else self.made).append(trial.name)
+
+
+def base(**options):
+    return make_config(BASE | options, "test")
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Runs are made here instead of in a process each, which takes seconds to start."""
+
+    def here(missing, folder, jobs, watcher, results):
+        for trial in missing:
+            trials.check_disk(folder)
+            trials._run_one(trial.config, folder / trial.name)
+            results[trial.name] = trials.read_finished(folder / trial.name)
+            watcher.finished(trial, results[trial.name], was_there=False)
+
+    monkeypatch.setattr(trials, "_run_missing", here)
+
+
+def test_a_comparison_writes_its_tables_and_is_never_repeated(tmp_path):
+    comparison, first, second = Comparison(base(), ("but", "nca"), (0, 1), tune=False), Silent(), Silent()
+    summary = comparison.run(tmp_path / "out", 1, first)
+    assert len(first.made) == 4
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "settings.json",
+        "comparison.json",
+        "table.md",
+        "table.csv",
+        "floors.json",
+        "runs",
+        "recall.png",
+        "learning.png",
+    }
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["methods"].keys() == {"but", "nca"}
+    assert summary["methods"]["but"]["seeds"]["1"]["learning"][-1][0] == 6
+    assert set(summary["floors"]) == {"untrained", "raw pixels"}
+    assert comparison.run(tmp_path / "out", 1, second)["methods"] == summary["methods"]
+    assert (second.made, len(second.known)) == ([], 4)
+
+
+def test_tuning_gives_every_method_the_same_grid_and_looks_at_validation_only(tmp_path, monkeypatch):
+    asked = []
+
+    def pretend(these, folder, jobs, watcher):
+        asked.extend(trial.config for trial in these)
+        good = {"lr": 3e-3, "margin": 0.1, "temperature": 0.3, "normalize": False}
+        recalls = [sum(getattr(t.config, k) == v for k, v in good.items()) / 4 for t in these]
+        return [{"validation_recall@1": recall} for recall in recalls]
+
+    monkeypatch.setattr(compare, "run_trials", pretend)
+    comparison = Comparison(base(), ("but", "nca"), (3, 4), tune=True)
+    chosen = {method: comparison._tune(method, tmp_path, 1, Silent()) for method in ("but", "nca")}
+    assert (chosen["but"].lr, chosen["but"].margin, chosen["but"].normalize) == (3e-3, 0.1, False)
+    assert (chosen["nca"].lr, chosen["nca"].temperature, chosen["nca"].normalize) == (3e-3, 0.3, False)
+    assert [sum(config.method == method for config in asked) for method in ("but", "nca")] == [8, 8]
+    assert {config.seed for config in asked} == {3}
+
+
+def test_an_interrupted_run_is_gone_on_with_and_a_half_written_one_made_again(tmp_path):
+    trial, watcher = Trial(base()), Silent()
+    run_trials([trial], tmp_path, 1, watcher)
+    whole = trials.read_finished(tmp_path / trial.name)
+    (tmp_path / trial.name / "results.json").unlink()
+    shutil.copy(tmp_path / trial.name / "last.ckpt", tmp_path / "kept")
+    (tmp_path / trial.name / "last.ckpt").write_bytes(b"half")
+    run_trials([trial], tmp_path, 1, watcher)
+    again = trials.read_finished(tmp_path / trial.name)
+    assert again["test"] == whole["test"]
+    shutil.rmtree(tmp_path / trial.name)
+    (tmp_path / trial.name).mkdir()
+    (tmp_path / trial.name / "config.toml").write_text("data = 'dig")
+    run_trials([trial], tmp_path, 1, watcher)
+    assert trials.read_finished(tmp_path / trial.name)["test"] == whole["test"]
+
+
+def test_a_broken_result_is_named_and_the_other_runs_stay(tmp_path):
+    first, second = Trial(base()), Trial(base(seed=1))
+    run_trials([first, second], tmp_path, 1, Silent())
+    (tmp_path / first.name / "results.json").write_text("{")
+    with pytest.raises(InputError, match=f"delete .*{first.name} to repeat that run"):
+        run_trials([first, second], tmp_path, 1, Silent())
+    assert trials.read_finished(tmp_path / second.name)["status"] == "finished"
+
+
+def test_a_folder_of_another_comparison_is_refused(tmp_path):
+    Comparison(base(), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    with pytest.raises(InputError, match="holds a comparison with max_steps 6, not 7: choose another --out"):
+        Comparison(base(max_steps=7), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    with pytest.raises(InputError, match=r"holds a comparison with data 'digits', not 'mnist'"):
+        Comparison(base(data="mnist"), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match="is not empty and holds no comparison"):
+        Comparison(base(), ("but",), (0,), tune=False)._claim(tmp_path / "other")
+
+
+def test_no_free_disk_is_one_line_before_a_run_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "LEAST_DISK", 10**18)
+    with pytest.raises(InputError, match="MB of free disk; finished runs stay"):
+        run_trials([Trial(base())], tmp_path, 1, Silent())
+
+
+def test_different_options_have_different_folders():
+    names = {Trial(base(**options)).name for options in ({}, {"seed": 1}, {"lr": 0.1}, {"method": "bh"})}
+    assert len(names) == 4
+    assert Trial(base()).name == Trial(base()).name

@@ -49,6 +49,11 @@ class TrainConfig(BaseModel):
     normalize: bool | None = Field(None, description="Put embeddings on the unit sphere.")
     margin: float | None = Field(None, gt=0, description="Of but, ba, bsh, bh and dws.")
     temperature: float | None = Field(None, gt=0, description="Of bunca, ep, nca and proxy-nca.")
+    num_negatives: int | None = Field(
+        None,
+        ge=1,
+        description="Other classes an anchor of but or bunca meets; all up to 100, else the 32 nearest.",
+    )
     augment: bool | None = Field(None, description="Vary the training images.")
     batch_size: int | None = Field(
         None, ge=2, description="Items a batch; rounded up to the same number a class."
@@ -64,7 +69,7 @@ class TrainConfig(BaseModel):
     patience: int = Field(
         10, ge=0, description="Stop after this many validations without progress; 0: never."
     )
-    seed: int = Field(0, ge=0, description="Of the splits, the network, the batches and the draws.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Of the splits, the network, the batches and the draws.")
     workers: int | None = Field(None, ge=0, description="Processes that decode images.")
     devices: int = Field(1, ge=1, description="Processes that train, or GPUs.")
 
@@ -80,6 +85,7 @@ class TrainConfig(BaseModel):
             "augment": not paper,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else 1e-3,
+            "num_negatives": 32 if num_classes > 100 and self.method in ("but", "bunca") else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
@@ -102,6 +108,8 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
         raise InputError(f"{source}: width must be one of 0.25, 0.5 and 1; got {config.width:g}")
     if config.margin is not None and config.method not in WITH_MARGIN:
         raise InputError(f"{source}: {config.method} has no margin; it takes a temperature")
+    if config.num_negatives is not None and config.method not in ("but", "bunca"):
+        raise InputError(f"{source}: {config.method} has no num_negatives; only but and bunca draw them")
     if config.temperature is not None and config.method in WITH_MARGIN:
         raise InputError(f"{source}: {config.method} has no temperature; it takes a margin")
     return config

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import bayestriplet
+from bayestriplet.cli.app import last_line
+from bayestriplet.errors import DataError
 
 COMMAND = Path(sys.executable).parent / "bayestriplet"
 SMALL = [
@@ -26,6 +29,8 @@ SMALL = [
     "--validate-every",
     "10",
 ]
+
+BACKBONE = SMALL[:2]
 
 
 def run(*arguments, **options):
@@ -100,15 +105,15 @@ def test_train_prints_the_table_and_what_to_do_next(trained):
 
 def test_evaluate_repeats_the_figures_of_training(trained):
     out, _ = trained
-    done = run("evaluate", out, "--json")
+    done = run("evaluate", out, *BACKBONE, "--json")
     assert json.loads(done.stdout) == json.loads((out / "results.json").read_text())["test"]
 
 
 def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
     out, _ = trained
-    done = run("evaluate", out, "--gallery", "train")
+    done = run("evaluate", out, *BACKBONE, "--gallery", "train")
     assert "against 1,078 of train" in done.stdout, done.stderr
-    done = run("evaluate", out, "--data", folder, "--json")
+    done = run("evaluate", out, *BACKBONE, "--data", folder, "--json")
     assert done.returncode == 0, done.stderr
     assert 0.2 < json.loads(done.stdout)["but"]["recall@1"]["value"] <= 1
 
@@ -168,7 +173,7 @@ def test_ctrl_c_leaves_a_usable_run_and_resume_finishes_it(tmp_path):
     stopped = json.loads((out / "results.json").read_text())
     assert stopped["status"] == "interrupted"
     assert 0 < stopped["steps"] < 900
-    assert run("evaluate", out).returncode == 0
+    assert run("evaluate", out, *BACKBONE).returncode == 0
     done = run("train", "--resume", out)
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "results.json").read_text())["steps"] == 900
@@ -188,7 +193,9 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
     assert_one_line(run("train", "--resume", out, "--lr", "0.5"), "lr was 0.001, now 0.5")
     assert_one_line(run("evaluate", tmp_path / "none"), "no such run")
     assert_one_line(run("evaluate", folder), "holds no finished run")
-    assert_one_line(run("evaluate", out, "--split", "tset"), "split must be one of", "did you mean 'test'")
+    assert_one_line(
+        run("evaluate", out, *BACKBONE, "--split", "tset"), "split must be one of", "did you mean 'test'"
+    )
     (tmp_path / "options.toml").write_text("lerning_rate = 1\n")
     done = run("train", "digits", "--config", tmp_path / "options.toml", "--out", new)
     assert_one_line(done, "unknown option 'lerning_rate'")
@@ -196,8 +203,6 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
 
 
 def test_bad_images_are_listed_before_training_and_can_be_skipped(folder, tmp_path):
-    import shutil
-
     images = tmp_path / "images"
     shutil.copytree(folder, images)
     (images / "3" / "broken.png").write_bytes(b"not an image")
@@ -218,6 +223,42 @@ def test_bad_images_are_listed_before_training_and_can_be_skipped(folder, tmp_pa
         tmp_path / "run",
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_run_is_measured_on_the_items_it_did_not_train_on_also_after_files_were_added(folder, tmp_path):
+    images = tmp_path / "images"
+    shutil.copytree(folder, images)
+    (images / "3" / "broken.png").write_bytes(b"not an image")
+    options = ["--width", "0.25", "--seed", "5", "--skip-bad", "--workers", "0", *SMALL[2:]]
+    assert run("train", "images", *options, "--out", "run", cwd=tmp_path).returncode == 0
+    printed = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
+    for i in range(7):
+        shutil.copy(next((folder / "1").iterdir()), images / "0" / f"00{i}.png")
+    assert (
+        json.loads(run("evaluate", tmp_path / "run", "--json").stdout) == printed
+    )  # from another folder, too
+    same = run("evaluate", tmp_path / "run", "--gallery", images, "--json")
+    assert json.loads(same.stdout) == printed  # no item finds itself
+    next((images / "7").iterdir()).unlink()
+    assert_one_line(run("evaluate", tmp_path / "run"), "1 items", "are gone")
+
+
+def test_odd_values_are_one_line(tmp_path, folder):
+    new = tmp_path / "new"
+    assert_one_line(run("train", "digits", "--seed", "9" * 25, "--out", new), "seed")
+    assert_one_line(run("train", "digits", "--backbone", "os:getcwd", "--out", new), "cannot be built")
+    rows = ["path,label"] + [f"{path},x[/y]" for path in sorted((folder / "1").iterdir())[:1]]
+    rows += [f"{path},b" for path in sorted((folder / "2").iterdir())[:9]]
+    (tmp_path / "few.csv").write_text("\n".join(rows))
+    done = run("train", tmp_path / "few.csv", "--width", "0.25", *SMALL[2:], "--workers", 0, "--out", new)
+    assert "Traceback" not in done.stderr
+    assert "x[/y]" in done.stdout + done.stderr
+
+
+def test_an_error_in_a_worker_process_is_one_line():
+    error = DataError("Caught DataError in DataLoader worker process 0.\nOriginal Traceback:\n  File ...\n"
+                      "bayestriplet.errors.DataError: 3/a.png cannot be read: gone\n")  # fmt: skip
+    assert last_line(error) == "3/a.png cannot be read: gone"
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):

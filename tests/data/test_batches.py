@@ -120,3 +120,15 @@ def test_classes_that_arrive_in_sequence_come_two_at_a_time_and_never_return():
             seen.append(pair)
     assert seen == [[0, 1, 2], [3, 4]]
     assert stream.count([3, 4]) == 20
+
+
+@pytest.mark.parametrize("items", [2, 3, 5])
+def test_every_rank_gets_at_least_two_items_of_a_class(items):
+    labels = labels_of([20] * 6)
+    for rank in range(2):
+        classes = set()
+        for batch in BalancedBatches(labels, 6 * items, rank=rank, world=2):
+            counts = Counter(labels[batch])
+            assert min(counts.values()) >= 2
+            classes |= set(counts)
+        assert classes == set(range(6))

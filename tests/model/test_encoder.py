@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -89,6 +90,35 @@ def test_weights_that_do_not_fit_or_hold_code_are_refused(tmp_path):
         build_backbone("resnet18", 3, 16, weights=str(tmp_path / "list.pth"))
     with pytest.raises(InputError, match="no such file"):
         build_backbone("resnet18", 3, 16, weights=str(tmp_path / "none.pth"))
+
+
+def test_weights_without_counters_of_batches_load_too(tmp_path):
+    state = {k: v for k, v in build_backbone("resnet18", 3, 9).state_dict().items() if "num_batches" not in k}
+    torch.save(state, tmp_path / "old.pth")
+    network = build_backbone("resnet18", 3, 16, weights=str(tmp_path / "old.pth"))
+    assert torch.equal(network.state_dict()["conv1.weight"], state["conv1.weight"])
+
+
+def test_a_model_file_cannot_name_code_to_run(tmp_path):
+    path, proof = tmp_path / "model.safetensors", tmp_path / "proof"
+    values = {"backbone": "subprocess:call", "channels": ["touch", str(proof)], "dim": 0}
+    described = json.dumps(dataclasses.asdict(info()) | values)
+    save_file({"a": torch.zeros(1)}, path, {"format": "1", "encoder": described})
+    with pytest.raises(InputError, match="makes no sense"):
+        load_encoder(path)
+    described = json.dumps(dataclasses.asdict(info()) | {"backbone": "os:abort"})
+    save_file({"a": torch.zeros(1)}, path, {"format": "1", "encoder": described})
+    with pytest.raises(
+        InputError, match=r"needs the backbone 'os:abort', which is code: give --backbone os:abort"
+    ):
+        load_encoder(path)
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("name", [":x", "..a:b", "os:getcwd", "os:", "no.such:thing"])
+def test_factories_that_cannot_be_used_are_one_line(name):
+    with pytest.raises(InputError, match=r"cannot be (imported|built)"):
+        build_backbone(name, 3, 16)
 
 
 def test_model_files_that_are_broken_or_of_another_format_are_refused(tmp_path):

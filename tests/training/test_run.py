@@ -2,21 +2,25 @@ import csv
 import json
 import math
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch import Trainer
 from rich.console import Console
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bayestriplet import recall_at_k
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.errors import BayesTripletError, DataError, InputError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.model.encoder import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.training import callbacks
+from bayestriplet.training import run as training
 from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.run import TrainingRun
 from tests.posterior.test_statistics import slow_statistics
@@ -75,7 +79,7 @@ def test_training_improves_on_the_untrained_network(tmp_path):
 
 def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_of_its_vectors(tmp_path):
     run, scores = train(tmp_path / "run")
-    encoder = load_encoder(run.folder.model)
+    encoder = load_encoder(run.folder.model, SMALL["backbone"])
     test = run.images.indices("test")
     vectors = embed(encoder, run.images, test)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
@@ -113,7 +117,7 @@ def test_a_resumed_run_ends_exactly_where_an_uninterrupted_one_does(method, tmp_
     assert scores is None
     results = json.loads((tmp_path / "parts" / "results.json").read_text())
     assert (results["status"], results["steps"]) == ("interrupted", 17)
-    load_encoder(tmp_path / "parts" / "model.safetensors")  # usable as it is
+    load_encoder(tmp_path / "parts" / "model.safetensors", SMALL["backbone"])  # usable as it is
     train(tmp_path / "parts", resume=True, method=method)
     states = [torch.load(tmp_path / run / "last.ckpt", weights_only=True) for run in ("whole", "parts")]
     assert states[0]["global_step"] == states[1]["global_step"] == 30
@@ -242,14 +246,72 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_full_disk_ends_training_with_one_line(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), RuntimeError("No space left on device")]
+)
+def test_a_full_disk_ends_training_with_one_line_and_leaves_no_half_checkpoint(error, tmp_path, monkeypatch):
+    original = Trainer.save_checkpoint
 
-    monkeypatch.setattr("lightning.pytorch.Trainer.save_checkpoint", full)
-    with pytest.raises(InputError, match="cannot be written: No space left on device"):
+    def full(self, path, *rest):
+        if self.global_step == 20:
+            Path(path).write_bytes(b"half")
+            raise error
+        original(self, path, *rest)
+
+    monkeypatch.setattr(Trainer, "save_checkpoint", full)
+    with pytest.raises(InputError, match=r"last.ckpt cannot be written: No space left on device"):
         train(tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    state = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
+    assert state["global_step"] == 10
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_a_full_disk_at_the_end_can_be_gone_on_from(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", full)
+        with pytest.raises(InputError, match=r"model.safetensors cannot be written: .*No space left"):
+            train(tmp_path / "run")
+    _, scores = train(tmp_path / "run", resume=True)
+    _, whole = train(tmp_path / "whole")
+    assert scores == whole
+
+
+def test_a_stop_during_the_last_step_finishes_the_run(tmp_path, monkeypatch):
+    stop_at(monkeypatch, 30)
+    _, scores = train(tmp_path / "run")
+    assert scores is not None
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["status"] == "finished"
+
+
+def test_a_run_is_not_resumed_with_other_data(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 17)
+        train(tmp_path / "run")
+    splits = tmp_path / "run" / "splits.csv"
+    splits.write_text(splits.read_text().replace("digits/5,", "digits/gone,"))
+    with pytest.raises(DataError, match="the data have changed since"):
+        train(tmp_path / "run", resume=True)
+
+
+def test_files_of_a_run_can_be_read_by_anyone(tmp_path):
+    train(tmp_path / "run", max_steps=2)
+    assert {oct(path.stat().st_mode)[-3:] for path in (tmp_path / "run").glob("*.*")} == {"644"}
+
+
+def test_without_validation_items_the_last_network_is_kept(tmp_path, monkeypatch):
+    original = training.open_data
+
+    def without_val(*arguments, **options):
+        images = original(*arguments, **options)
+        return images.subset(np.flatnonzero(images.splits != "val"))
+
+    monkeypatch.setattr(training, "open_data", without_val)
+    train(tmp_path / "run", max_steps=4)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["best_step"], results["validation_recall@1"]) == (4, None)
 
 
 def test_resuming_with_other_options_names_the_difference(tmp_path):
@@ -270,6 +332,7 @@ class Malicious:
 
 def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
     train(tmp_path / "run", max_steps=4)
+    (tmp_path / "run" / "results.json").unlink()
     torch.save({"global_step": Malicious(tmp_path / "proof")}, tmp_path / "run" / "last.ckpt")
     with pytest.raises(InputError, match=r"last.ckpt cannot be read as a checkpoint"):
         train(tmp_path / "run", resume=True, max_steps=4)
@@ -278,6 +341,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     train(tmp_path / "run", max_steps=4)
+    (tmp_path / "run" / "results.json").unlink()
     torch.save({"global_step": 2, "bayestriplet_format": 0}, tmp_path / "run" / "last.ckpt")
     with pytest.raises(InputError, match=r"last.ckpt has format 0; this version reads 1"):
         train(tmp_path / "run", resume=True, max_steps=4)

@@ -205,3 +205,15 @@ def test_bad_arguments_of_losses_are_refused(call, message):
     with pytest.raises(BayesTripletError, match=message) as caught:
         call(draw())
     assert isinstance(caught.value, ValueError | TypeError)
+
+
+@BOTH_DRAWS
+@pytest.mark.parametrize("normalize", [True, False])
+def test_second_derivatives_are_refused_instead_of_wrong(draws, normalize):
+    values, labels = batch()
+    values.requires_grad_()
+    sampler = TripletSampler(ClassPosterior(4, 3, dtype=torch.float64), draws=draws, normalize=normalize)
+    loss = triplet_loss(sampler(values, labels), margin=MARGIN)
+    (first,) = torch.autograd.grad(loss, values, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()

@@ -1,5 +1,6 @@
 """The ``bayestriplet`` command."""
 
+import re
 import sys
 from typing import Annotated
 
@@ -36,12 +37,21 @@ def _options(
     del version
 
 
+def last_line(error: BayesTripletError) -> str:
+    """Return what an error says in one line.
+
+    One that was raised in a worker process has that process's whole traceback as its message.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"^bayestriplet\.errors\.\w+: ", "", lines[-1])
+
+
 def main() -> None:
     """Run the command; an error that was foreseen becomes one line."""
     try:
         app()
     except BayesTripletError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {last_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

@@ -17,6 +17,8 @@ def compare(
     tune: bool | None, **given: Any,
 ) -> None:  # fmt: skip
     """Train and measure methods under one budget, tuned alike, on several seeds; a table and a plot."""
+    from bayestriplet.data.sources import absolute_data
+
     names, numbers = parse_methods(methods or "all"), parse_seeds(seeds or "5")
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs must be at least 1; got {jobs}")
@@ -25,6 +27,8 @@ def compare(
             "--out is missing: name a folder for the comparison, such as --out comparisons/mnist"
         )
     values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
+    if "data" in values:
+        values["data"] = absolute_data(values["data"])
     base = make_config(values, "compare")
     with progress_bar():
         from bayestriplet.cli.comparison import LiveTable, show_comparison

@@ -22,28 +22,27 @@ def figures(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
     ] = False,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
+    ] = None,
 ) -> None:
     """Draw a run: a map of its embedding, retrievals, training curves, and which classes are close."""
     with progress_bar() as report:
-        from bayestriplet.data.sources import open_data
+        from bayestriplet.data.sources import absolute_data
         from bayestriplet.evaluation.figures import SHOWS, draw_run_figures
+        from bayestriplet.evaluation.run_data import open_run_data
         from bayestriplet.evaluation.run_folder import RunFolder
         from bayestriplet.model.encoder import load_encoder
         from bayestriplet.training.loader import default_workers
 
         folder = RunFolder.open(run)
-        config = folder.read_config()
-        name = data or config.data
-        images = open_data(
-            name,
-            seed=config.seed,
-            per_class=config.per_class if name == config.data else None,
-            size=load_encoder(folder.model).info.size,
-            skip_bad=skip_bad,
-            progress=report,
-        )
+        size = load_encoder(folder.model, trusted=backbone).info.size
+        name = absolute_data(data or folder.read_config().data)
+        images = open_run_data(folder, name, size, skip_bad, report)
+        workers = default_workers(images)
         paths = draw_run_figures(
-            folder, images, split, out or run / "figures", seed, report, workers=default_workers(images)
+            folder, images, split, out or run / "figures", seed, report, workers=workers, backbone=backbone
         )
     for file, path in paths.items():
         typer.echo(f"{path}: {SHOWS[file]}")

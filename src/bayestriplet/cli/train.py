@@ -14,16 +14,21 @@ from bayestriplet.errors import InputError
 def train(data: str | None, out: Path | None, config: Path | None, resume: Path | None, **given: Any) -> None:
     """Train an encoder on labelled images, evaluate it on the test split, and write a run folder."""
     from bayestriplet.cli.screen import show_run
+    from bayestriplet.data.sources import absolute_data
 
     values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
+    source: Path | None = None
+    if "data" in values:
+        values["data"] = absolute_data(values["data"])
     if resume is not None:
         if out is not None or config is not None:
             raise InputError("--resume takes out and options from the run: leave --out and --config away")
-        values = read_toml(resume / "config.toml") | values
-        out = resume
+        out, source = resume, resume / "config.toml"
+        values = read_toml(source) | values
     elif config is not None:
+        source = config
         values = read_toml(config) | values
-    checked = make_config(values, str(config) if config else "train")
+    checked = make_config(values, str(source or "train"))
     if out is None:
         raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
     with progress_bar() as report:
@@ -66,6 +71,10 @@ def evaluate(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
     ] = False,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure a run: Recall@k, R-precision and MAP@R beside raw pixels and the untrained network."""
@@ -74,5 +83,5 @@ def evaluate(
     with progress_bar() as report:
         from bayestriplet.cli.evaluation import evaluate_run
 
-        rows, title = evaluate_run(run, data, split, gallery, skip_bad, report)
+        rows, title = evaluate_run(run, data, split, gallery, skip_bad, backbone, report)
     show_scores(title, rows, json)

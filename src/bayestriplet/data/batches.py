@@ -19,7 +19,7 @@ class Batches(ABC):
     """A stream of batches as lists of indices, for a DataLoader.
 
     The order of epoch e depends on the seed and e only, so a training can go on at any step:
-    ``start`` is the first step to come. Over several ranks every batch is dealt out, like cards.
+    ``start`` is the first step to come. Over several ranks every batch is dealt out.
     """
 
     def __init__(
@@ -63,7 +63,11 @@ class Batches(ABC):
 
     def __iter__(self) -> Iterator[list[int]]:
         for step in range(self.start, self.steps):
-            yield self.batch(step)[self.rank :: self.world].tolist()
+            yield self.share(step).tolist()
+
+    def share(self, step: int) -> Rows:
+        """Return this rank's part of the batch of a step."""
+        return self.batch(step)[self.rank :: self.world]
 
 
 class BalancedBatches(Batches):
@@ -79,6 +83,14 @@ class BalancedBatches(Batches):
         few = self.wanted >= 2 * len(self.members)
         self.items = math.ceil(self.wanted / len(self.members)) if few else _items_a_class(self.wanted)
         self.classes = len(self.members) if few else max(2, self.wanted // self.items)
+
+    def share(self, step: int) -> Rows:
+        """Deal items of every class to every rank where each gets two; else whole classes, in turns."""
+        table = self.batch(step).reshape(self.classes, self.items)
+        if self.items >= 2 * self.world:
+            place = np.arange(self.items) + np.arange(self.classes)[:, None]  # turns keep the parts even
+            return table[place % self.world == self.rank]
+        return table[(self.rank + step) % self.world :: self.world].flatten()
 
     @property
     def batch_size(self) -> int:

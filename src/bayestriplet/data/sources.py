@@ -94,6 +94,14 @@ def examine_data(
     return replace(examined, images=_resize(examined.images, size, progress))
 
 
+def absolute_data(data: str) -> str:
+    """Return ``data`` with its path made absolute, so that it means the same from any folder."""
+    name, colon, rest = data.partition(":")
+    if colon and name in EXAMPLES and rest:
+        return f"{name}:{_to_path(rest).absolute()}"
+    return str(_to_path(data).absolute()) if data not in SOURCES and _to_path(data).exists() else data
+
+
 def check_name(name: str) -> str:
     """Return ``name`` if it is a named data set."""
     if name in SOURCES:

@@ -102,7 +102,7 @@ def classes_figure(
     width = 16 if many else 12
     words = [readable(name, width) for name in names]
     longest = 0.075 * max(map(len, words))  # inches of turned names below the panels
-    height = 2 * (6.0 + longest) if many else 5.0 + longest
+    height = 2 * (6.0 + longest) if many else 4.92 + longest
     figure = new_figure(
         height, title, "Strong colour: hard to tell apart. The diagonal is muted so that errors show."
     )
@@ -132,18 +132,26 @@ def _draw_table(axes: "Axes", table: NDArray[np.float64], words: list[str], is_d
     for spine in axes.spines.values():
         spine.set_color("#C4C4C4")
     if number <= LEGIBLE_CELLS:
-        _write_cells(axes, table, image)
+        _write_cells(axes, table, image, exact=number <= LEGIBLE_DECIMALS and not is_distance)
     else:
-        figure: Any = axes.figure
-        figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02).ax.tick_params(labelsize=SMALL, length=0)
+        _add_scale(axes, image)
+
+
+def _add_scale(axes: "Axes", image: Any) -> None:
+    """Put a scale with plain numbers to the right of a table."""
+    figure: Any = axes.figure
+    low, high = image.norm.vmin, image.norm.vmax
+    ticks = np.geomspace(low, high, 5) if low > 0 else np.linspace(low, high, 5)
+    bar = figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02, ticks=ticks, format="%.3g")
+    bar.minorticks_off()
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=SMALL, length=0, colors=INK)
 
 
 def _scale(is_distance: bool) -> Any:
     colours = import_drawing("matplotlib.colors")
-    ends = ["#0072B2", "#FFFFFF"] if is_distance else ["#FFFFFF", ACCENT]
-    scale = colours.LinearSegmentedColormap.from_list("cells", ends)
-    scale.set_bad("#ECECEC")
-    return scale
+    ends = ["#56B4E9", "#FFFFFF"] if is_distance else ["#FFFFFF", ACCENT]
+    return colours.LinearSegmentedColormap.from_list("cells", ends).with_extremes(bad="#ECECEC")
 
 
 def _norm(values: NDArray[np.float64], is_distance: bool) -> Any:
@@ -156,9 +164,8 @@ def _norm(values: NDArray[np.float64], is_distance: bool) -> Any:
     return colours.LogNorm(low, max(high, 1.01 * low), clip=True)
 
 
-def _write_cells(axes: "Axes", table: NDArray[np.float64], image: Any) -> None:
+def _write_cells(axes: "Axes", table: NDArray[np.float64], image: Any, exact: bool) -> None:
     """Write the numbers, in white where that contrasts better; zeros and missing ones are left away."""
-    exact = len(table) <= LEGIBLE_DECIMALS
     for (row, column), value in np.ndenumerate(table):
         if not np.isfinite(value) or value == 0:
             continue

@@ -3,7 +3,7 @@
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ def read_curves(path: Path) -> Curves:
             rows = list(csv.DictReader(file))
         columns = [[float(row[name] or "nan") for row in rows] for name in ("step", "loss")]
         columns += [[float(row.get(name) or "nan") for row in rows] for name in ("active", "recall@1")]
+        if np.isnan(columns[0]).any():
+            raise ValueError("a row without a step")
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing: put it back, or train again with --config {path.parent / 'config.toml'}"
@@ -48,7 +50,7 @@ def read_curves(path: Path) -> Curves:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
     except (KeyError, TypeError, ValueError, csv.Error):
         raise InputError(f"{path} is not a log of a run: it needs numbers in columns step and loss") from None
-    if not rows:
+    if np.isnan(columns[1]).all():
         raise InputError(f"{path} holds no steps: go on with `bayestriplet train --resume {path.parent}`")
     return Curves(*(np.array(column) for column in columns))
 
@@ -99,8 +101,8 @@ def _draw_noisy(
 ) -> None:
     known = ~np.isnan(values)
     marker = "o" if known.sum() < 3 else None
-    axes.plot(step[known], values[known], color=colour, linewidth=0.9, alpha=0.4 if width > 1 else 1.0,
-              marker=marker)  # fmt: skip
+    thin: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.4} if width > 1 else {"linewidth": 1.8}
+    axes.plot(step[known], values[known], color=colour, marker=marker, **thin)
     if width > 1:
         axes.plot(step[known], smooth(values[known], width), color=colour, linewidth=2.2)
     axes.set_ylim(bottom=min(0.0, float(values[known].min())))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MOST_QUERIES = 8
 SHOWN = 10  # neighbours a query
 MISSES = 2  # queries chosen because their nearest neighbour is wrong
-SIDE, STEP = 0.53, 0.61  # inches: of a picture, and from one to the next
-QUERY_LEFT, FIRST_LEFT = 1.12, 1.86
+SIDE, STEP = 0.53, 0.635  # inches: of a picture, and from one to the next
+QUERY_LEFT, FIRST_LEFT = 0.98, 1.66
 SHARP_BELOW = 64  # pixels: smaller pictures are not smoothed
 LINE = 0.155  # inches, of text
 
@@ -67,7 +67,7 @@ def retrieval_figure(rows: list[Retrieval], title: str, subtitle: str) -> "Figur
     for number, row in enumerate(rows):
         top = head + number * (SIDE + below)
         middle = 1 - (top + SIDE / 2) / height
-        label = "\n".join(_name_lines(row.label, 13))
+        label = "\n".join(_name_lines(row.label, 11))
         figure.text((QUERY_LEFT - 0.1) / WIDTH, middle, label, size=SMALL, color=INK, ha="right", va="center")
         _show(place(QUERY_LEFT, top), row.image, INK, 1.6)
         for rank, (image, name) in enumerate(zip(row.near, row.near_labels, strict=True)):

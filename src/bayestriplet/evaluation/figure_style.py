@@ -93,7 +93,7 @@ def new_figure(height: float, title: str, subtitle: str, constrained: bool = Tru
     figure.text(0.015, top - 0.24 / height, subtitle, size=SMALL, color=MUTED, va="top", linespacing=1.25)
     if constrained:
         engine: Any = figure.get_layout_engine()
-        head = (0.5 + 0.17 * subtitle.count("\n")) / height
+        head = (0.57 + 0.17 * subtitle.count("\n")) / height
         engine.set(rect=(0.01, 0.01, 0.98, 0.98 - head), w_pad=0.04, h_pad=0.05)
     return figure
 

@@ -74,14 +74,7 @@ def umap_figure(
     axes = figure.add_subplot()
     present = np.unique(labels)
     styles = dict(zip(present.tolist(), class_styles(len(present)), strict=True))
-    order = np.random.default_rng(0).permutation(len(labels))  # so that no class covers the others
-    size = float(np.clip(30_000 / len(labels), 6, 36))
-    for marker in dict.fromkeys(marker for _, marker in styles.values()):
-        rows = order[[styles[label][1] == marker for label in labels[order].tolist()]]
-        colours = [styles[label][0] for label in labels[rows].tolist()]
-        axes.scatter(
-            positions[rows, 0], positions[rows, 1], s=size, c=colours, marker=marker, alpha=0.75, linewidths=0
-        )
+    _scatter(axes, positions, labels, styles)
     axes.set(xticks=[], yticks=[])
     axes.set_xlabel("UMAP 1", size=SMALL, color=MUTED)
     axes.set_ylabel("UMAP 2", size=SMALL, color=MUTED)
@@ -93,6 +86,23 @@ def umap_figure(
     medians = np.stack([np.median(positions[labels == k], axis=0) for k in present])
     _add_names(axes, medians, [names[k] for k in present])
     return figure
+
+
+def _scatter(
+    axes: "Axes",
+    positions: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    styles: dict[int, tuple[str, str]],
+) -> None:
+    """Draw the items of all classes, mixed."""
+    order = np.random.default_rng(0).permutation(len(labels))  # so that no class covers the others
+    size = float(np.clip(30_000 / len(labels), 6, 36))
+    for marker in dict.fromkeys(marker for _, marker in styles.values()):
+        rows = order[[styles[label][1] == marker for label in labels[order].tolist()]]
+        colours = [styles[label][0] for label in labels[rows].tolist()]
+        axes.scatter(
+            positions[rows, 0], positions[rows, 1], s=size, c=colours, marker=marker, alpha=0.75, linewidths=0
+        )
 
 
 def _add_legend(axes: "Axes", names: list[str], styles: list[tuple[str, str]]) -> None:
@@ -115,12 +125,14 @@ def _add_legend(axes: "Axes", names: list[str], styles: list[tuple[str, str]]) -
 def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> None:
     """Write each class's name at its place, moved apart where names would overlap, with a line back."""
     effects = import_drawing("matplotlib.patheffects")
-    size = NORMAL if len(names) <= MANY else SMALL
+    few = len(names) <= MANY
+    size, weight, width = (NORMAL, "bold", 18) if few else (SMALL, "normal", 15)
+    line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
     halo = [effects.withStroke(linewidth=3, foreground="white")]
     texts = [
         axes.annotate(
-            readable(name, 18), place, place, ha="center", va="center", size=size, weight="bold", color=INK,
-            path_effects=halo, arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0},
+            readable(name, width), place, place, ha="center", va="center", size=size, weight=weight,
+            color=INK, path_effects=halo, arrowprops=line,
         )
         for name, place in zip(names, medians.tolist(), strict=True)
     ]  # fmt: skip
@@ -132,7 +144,8 @@ def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> 
 
 def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:
     """Move texts until none overlaps another and all lie within the axes, as far as there is room."""
-    boxes = [text.get_window_extent() for text in texts]
+    extent = import_drawing("matplotlib.text").Text.get_window_extent  # an annotation's has its line too
+    boxes = [extent(text) for text in texts]
     half = np.array([[box.width + 6, box.height + 2] for box in boxes]) / 2  # (P, 2)
     place = np.array([[(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2] for box in boxes])
     home, frame = place.copy(), axes.get_window_extent()

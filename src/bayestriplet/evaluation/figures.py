@@ -75,16 +75,16 @@ def draw_run_figures(
     report: Progress | None = None,
     *,
     workers: int = 0,
+    backbone: str | None = None,
 ) -> dict[str, Path]:
     """Write the four figures of a run into ``out`` and return their paths by file name.
 
-    Everything that is needed is read and checked before the first figure is drawn.
+    Everything that is needed is read and checked before the first figure is drawn. A backbone
+    that is code ("package:factory") runs only if the caller names it as ``backbone``.
     """
-    tell(report, "Importing matplotlib and UMAP", 0, 0)
-    for module in ("matplotlib.figure", "umap"):
-        import_drawing(module)
+    _import_all(report)
     config, curves = run.read_config(), read_curves(run.metrics)
-    encoder = load_encoder(run.model)
+    encoder = load_encoder(run.model, trusted=backbone)
     posterior = read_posterior(run.posterior, len(encoder.info.classes))
     items = select_items(images, split, encoder)
     _make_folder(out)
@@ -98,10 +98,24 @@ def draw_run_figures(
         "curves.png": lambda: curves_figure(curves, _curves_title(config), METHOD_COLOURS[config.method]),
         "classes.png": lambda: _draw_classes(embedded, posterior),
     }
+    return _write_all(drawings, out, report)
+
+
+def _write_all(
+    drawings: "dict[str, Callable[[], Figure]]", out: Path, report: Progress | None
+) -> dict[str, Path]:
+    """Draw and write one figure after the other."""
     for number, (name, draw) in enumerate(drawings.items()):
         tell(report, f"Drawing {name}", number, len(drawings))
         save_figure(draw(), out / name)
     return {name: out / name for name in drawings}
+
+
+def _import_all(report: Progress | None) -> None:
+    """Import what takes seconds, so that a missing package is told before any work."""
+    tell(report, "Importing matplotlib and UMAP", 0, 0)
+    for module in ("matplotlib.figure", "umap"):
+        import_drawing(module)
 
 
 def _make_folder(out: Path) -> None:
@@ -147,7 +161,7 @@ def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
         near_labels = [names[k] for k in items.labels[near]]
         rows.append(Retrieval(pixels[0], names[items.labels[query]], pixels[1:], near_labels))
     misses = min(MISSES, sum(row.near_labels[0] != row.label for row in rows))
-    chosen = f"{misses} queries are chosen misses, the others random." if misses else "Random queries."
+    chosen = f"{misses} of {len(rows)} queries drawn among misses." if misses else "Random queries."
     return retrieval_figure(
         rows,
         f"Nearest neighbours among {embedded.about}",

@@ -24,11 +24,6 @@ def to_json(rows: dict[str, Scores]) -> dict[str, Any]:
     return {name: {key: asdict(score) for key, score in scores.items()} for name, scores in rows.items()}
 
 
-def from_json(rows: dict[str, Any]) -> dict[str, Scores]:
-    """Return what :func:`to_json` wrote."""
-    return {name: {key: Score(**score) for key, score in scores.items()} for name, scores in rows.items()}
-
-
 def score_table(title: str, rows: dict[str, Scores]) -> Table:
     """Return a table in percent with half the width of the 95% intervals; it fits 80 columns."""
     table = Table(

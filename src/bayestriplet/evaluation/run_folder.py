@@ -88,8 +88,13 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(partial)
+        partial.chmod(0o644)  # some writers keep files private; a run is for anyone
         partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
+            raise InputError(
+                f"{path} cannot be written: {getattr(error, 'strerror', None) or error}"
+            ) from None
+        raise
     finally:
         partial.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Backbones: the ResNet family of MONAI, official weights for it, or a factory of the user's."""
 
 import importlib
+import sys
 from pathlib import Path
 
 import torch
@@ -47,11 +48,16 @@ def build_backbone(
 
 def _from_factory(name: str, channels: int, dim: int) -> nn.Module:
     package, _, attribute = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # a module beside the user, as `python -m` would find it
     try:
         factory = getattr(importlib.import_module(package), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         raise InputError(f"backbone {name!r} cannot be imported: {error}") from None
-    network = factory(channels, dim)
+    try:
+        network = factory(channels, dim)
+    except Exception as error:
+        raise InputError(f"backbone {name!r} cannot be built with ({channels}, {dim}): {error}") from None
     if not isinstance(network, nn.Module):
         raise InputError(f"backbone {name!r} must return a torch module; got {type(network).__name__}")
     return network
@@ -65,7 +71,9 @@ def _load_weights(network: nn.Module, path: Path, channels: int) -> None:
     if channels == 1 and "conv1.weight" in state:
         state["conv1.weight"] = state["conv1.weight"].sum(1, keepdim=True)
     wrong = [key for key, value in state.items() if key not in own or own[key].shape != value.shape]
-    missing = [key for key in own if key not in state and not key.startswith("fc.")]
+    # Older files lack the counters of batches that batch normalisation has kept since.
+    missing = [key for key in own if key not in state and not key.endswith("num_batches_tracked")]
+    missing = [key for key in missing if not key.startswith("fc.")]
     if wrong or missing:
         raise InputError(
             f"{path} does not fit this backbone: {len(wrong)} tensors differ, {len(missing)} are missing "

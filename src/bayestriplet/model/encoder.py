@@ -57,6 +57,27 @@ class Encoder(nn.Module):
         return normalize(embeddings) if self.info.normalize else embeddings
 
 
+def check_info(info: EncoderInfo) -> EncoderInfo:
+    """Return what a file says if every value is of its type and in a sensible range."""
+    numbers = [*info.mean, *info.deviation, info.width]
+    right = (
+        isinstance(info.backbone, str)
+        and all(isinstance(value, float | int) for value in numbers)
+        and info.width in (0.25, 0.5, 1)
+        and info.channels in (1, 3)
+        and len(info.mean) == len(info.deviation) == info.channels
+        and isinstance(info.dim, int)
+        and 1 <= info.dim <= 4096
+        and isinstance(info.size, int)
+        and 1 <= info.size <= 1024
+        and isinstance(info.normalize, bool)
+        and all(isinstance(name, str) for name in info.classes)
+    )
+    if not right:
+        raise ValueError("its description of the encoder makes no sense")
+    return info
+
+
 def save_encoder(encoder: Encoder, path: Path) -> None:
     """Write weights and info to one safetensors file."""
     from safetensors.torch import save_file
@@ -65,8 +86,12 @@ def save_encoder(encoder: Encoder, path: Path) -> None:
     save_file(tensors, path, {"format": str(FORMAT), "encoder": json.dumps(asdict(encoder.info))})
 
 
-def load_encoder(path: Path) -> Encoder:
-    """Build the encoder that a file describes, with its weights, in eval mode."""
+def load_encoder(path: Path, trusted: str | None = None) -> Encoder:
+    """Build the encoder that a file describes, with its weights, in eval mode.
+
+    A file runs no code: a backbone of the form "package:factory" is built only if it is the
+    ``trusted`` one, which the caller has from somebody else than the file.
+    """
     from safetensors import safe_open
     from safetensors.torch import load_file
 
@@ -82,9 +107,16 @@ def load_encoder(path: Path) -> Encoder:
         values: dict[str, Any] = json.loads(metadata["encoder"])
         for name in ("mean", "deviation", "classes"):
             values[name] = tuple(values[name])
-        info = EncoderInfo(**values)
+        info = check_info(EncoderInfo(**values))
+        if ":" in info.backbone and info.backbone != trusted:
+            raise InputError(
+                f"{path} needs the backbone {info.backbone!r}, which is code: "
+                f"give --backbone {info.backbone} to run it"
+            )
         encoder = Encoder(info)
         encoder.load_state_dict(tensors)
+    except InputError:
+        raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{path} is not a whole model: {str(error).splitlines()[0]}") from None
     return encoder.eval()

@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, Trainer
 from torch import Tensor
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.metrics import recall_at_k
 from bayestriplet.evaluation.run_folder import RunFolder
@@ -44,18 +45,20 @@ class Validation(Callback):
             self.validate(trainer, module)
             if self.patience and self.waited >= self.patience:
                 trainer.should_stop = True
-            trainer.save_checkpoint(self.run.checkpoint)
+            save_checkpoint(trainer, self.run)
 
     def validate(self, trainer: Trainer, module: EmbeddingModule) -> None:
         """Measure the current network and keep it if it is the best so far."""
         step = trainer.global_step
         if not len(self.indices):
-            self.recall = float("nan")
+            self.best_step = step
             return
         vectors = embed(
             module.encoder, self.images, self.indices, module.config.workers or 0, self.progress.validating
         )
         self.recall = recall_at_k(vectors, self.images.labels[self.indices], (1,))[1]
+        # Ranks keep batch statistics of their own: all of them go by the first one's figure.
+        self.recall = float(trainer.strategy.broadcast(self.recall))
         if np.linalg.norm(vectors.std(0)) < 1e-3 * np.linalg.norm(vectors, axis=1).mean():
             self.progress.warn(f"step {step}: all embeddings are nearly alike (collapse): try a lower --lr")
         if self.recall > self.best:
@@ -74,6 +77,21 @@ class Validation(Callback):
             setattr(self, name, value)
 
 
+def save_checkpoint(trainer: Trainer, run: RunFolder) -> None:
+    """Write the checkpoint completely or not at all; on every rank, though only the first writes."""
+    partial = run.checkpoint.with_name(".last.ckpt")
+    try:
+        trainer.save_checkpoint(partial)
+        if trainer.is_global_zero:
+            partial.replace(run.checkpoint)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise InputError(f"{run.checkpoint} cannot be written: {reason}") from None
+    finally:
+        if trainer.is_global_zero:
+            partial.unlink(missing_ok=True)
+
+
 class StepLog(Callback):
     """Appends rows to metrics.csv and TensorBoard, and moves the progress bar."""
 
@@ -81,7 +99,8 @@ class StepLog(Callback):
         self, run: RunFolder, per_epoch: int, validation: Validation, progress: TrainingProgress
     ) -> None:
         self.run, self.per_epoch, self.validation, self.progress = run, per_epoch, validation, progress
-        self.seconds, self.since, self.idle = 0.0, 0.0, 0
+        self.seconds, self.since = 0.0, 0.0
+        self.idle, self.warned = 0, False  # the last step that is known to have had an active triplet
         self.active: float | None = None
 
     def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
@@ -117,11 +136,11 @@ class StepLog(Callback):
             logger.log_metrics({name: value for name, value in values.items() if value is not None}, step)
 
     def _warn_when_idle(self, step: int) -> None:
-        self.idle = self.idle + LOG_EVERY if self.active == 0 else 0
-        if self.idle == IDLE_STEPS:
-            self.progress.warn(
-                f"step {step}: no triplet was active for {IDLE_STEPS} steps: raise --margin to go on learning"
-            )
+        if self.active != 0:
+            self.idle, self.warned = step, False
+        if step - self.idle >= IDLE_STEPS and not self.warned:
+            self.warned = True
+            self.progress.warn(f"step {step}: no triplet was active for {IDLE_STEPS} steps: raise --margin")
 
     def state_dict(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "idle": self.idle}
@@ -152,7 +171,7 @@ class Interruption(Callback):
             asked = trainer.strategy.reduce(asked, reduce_op="max")
         if asked and trainer.global_step < module.steps:
             self.asked = True
-            trainer.save_checkpoint(self.run.checkpoint)
+            save_checkpoint(trainer, self.run)
             trainer.should_stop = True
 
     def on_train_end(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]

@@ -25,6 +25,9 @@ def check_resumable(run: RunFolder, config: TrainConfig) -> int:
             f"--resume {run.path} goes on with the options of that run: "
             f"{name} was {getattr(before, name)!r}, now {getattr(config, name)!r}"
         )
+    if run.results.is_file() and run.read_results()["status"] == "finished":
+        steps = run.read_results()["steps"]
+        raise InputError(f"{run.path} has finished its {steps} steps: there is nothing to resume")
     try:
         state = torch.load(run.checkpoint, map_location="cpu", weights_only=True)
         step, found = int(state["global_step"]), state.get("bayestriplet_format")

@@ -135,7 +135,7 @@ class Comparison:
 
         config = trial.config
         images = open_data(config.data, seed=config.seed, size=config.size, skip_bad=config.skip_bad)
-        encoder = load_encoder(RunFolder(out / "runs" / trial.name).model)
+        encoder = load_encoder(RunFolder(out / "runs" / trial.name).model, trusted=config.backbone)
         scores = evaluate(encoder, select_items(images, "test", encoder), seed=config.seed)
         floors = {
             name: {measure: 100 * scores[name][measure].value for measure in MEASURES}

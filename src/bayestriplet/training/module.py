@@ -18,7 +18,7 @@ CHECKPOINT_FORMAT = 1
 def build_criterion(config: TrainConfig, num_classes: int, generator: torch.Generator) -> nn.Module:
     """Return the criterion of a resolved config."""
     own = {"but": BUT, "bunca": BUNCA}
-    chosen = {"margin": config.margin, "temperature": config.temperature}
+    chosen = {name: getattr(config, name) for name in ("margin", "temperature", "num_negatives")}
     options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
     options["normalize"] = bool(config.normalize)
     if config.method in own:

@@ -16,6 +16,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 from rich.console import Console
+from rich.markup import escape
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.batches import KINDS
@@ -26,6 +27,7 @@ from bayestriplet.errors import DataError, InputError
 from bayestriplet.evaluation.embeddings import embed, pixel_statistics
 from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
 from bayestriplet.evaluation.report import Scores, to_json
+from bayestriplet.evaluation.run_data import check_unchanged
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
 from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
@@ -70,14 +72,18 @@ class TrainingRun:
                 f"{self.config.data} has training items of {(counts > 0).sum()} classes; 2 are needed"
             )
         small = [name for name, count in zip(self.images.classes, counts, strict=True) if count < 2]
+        if not len(self.images.indices("val")) and self.is_first:
+            self.console.print("[yellow]Warning:[/] there are no validation items: the last network is kept")
         if small and self.is_first:
-            shown = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
+            shown = escape(", ".join(small[:5]) + (", ..." if len(small) > 5 else ""))
             self.console.print(f"[yellow]Warning:[/] fewer than 2 training items: {shown}", highlight=False)
 
     def fit(self, resume: bool = False) -> None:
         """Train the network; what it takes to go on is in the run folder after every validation."""
         self._started = time.perf_counter()
         start = check_resumable(self.folder, self.config) if resume else 0
+        if resume:
+            check_unchanged(self.folder, self.images)
         if not resume and self.is_first:
             RunFolder.create(self.folder.path)
             self.folder.write_config(self.config)
@@ -125,8 +131,6 @@ class TrainingRun:
         limits = [config.max_steps, config.max_epochs and config.max_epochs * batches.batches_per_epoch]
         batches.steps = min(limit for limit in limits if limit)
         batches.start = start
-        if start >= batches.steps:
-            raise InputError(f"{self.folder.path} has finished its {start} steps: there is nothing to resume")
         encoder = Encoder(self._info(), config.weights)
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
@@ -153,7 +157,8 @@ class TrainingRun:
         finally:
             bar.stop()
         self._module, self._validation = module, validation
-        self._interrupted, self._steps = interruption.asked, trainer.global_step
+        self._interrupted = interruption.asked and trainer.global_step < batches.steps
+        self._steps = trainer.global_step
 
     def _ranks(self) -> tuple[int, int]:
         """Return how many processes train and which one this is, also before Lightning has started them."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 SMALLEST_NORM = 1e-12
 
@@ -19,6 +20,7 @@ class _Unit(torch.autograd.Function):
         return unit
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         unit, norm = ctx.saved_tensors
         radial = (gradient * unit).sum(-1, keepdim=True)

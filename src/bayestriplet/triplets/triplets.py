@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class _PickedDistances(torch.autograd.Function):
         return matrix.expand(2, -1, -1).gather(2, index)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         anchor, points, index = ctx.saved_tensors
         weight = anchor.new_zeros(len(anchor), len(points))
@@ -115,6 +117,7 @@ class _ListedDistances(torch.autograd.Function):
         return torch.linalg.vector_norm(difference, dim=3).square()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         (difference,) = ctx.saved_tensors
         to_points = difference * (2 * gradient).unsqueeze(3)

@@ -1,0 +1,62 @@
+"""The data of a run, opened again with the splits that were written down."""
+
+import csv
+
+import numpy as np
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.progress import Progress
+from bayestriplet.data.sources import open_data
+from bayestriplet.errors import DataError
+from bayestriplet.evaluation.run_folder import RunFolder
+
+
+def open_run_data(
+    run: RunFolder, data: str, size: int, skip_bad: bool = False, progress: Progress | None = None
+) -> LabelledImages:
+    """Open some data for a run; its own data get the splits of its training back.
+
+    So no item that was trained on is ever asked about as a test item, also when files were added
+    since: those are left out.
+    """
+    config = run.read_config()
+    skip_bad = skip_bad or (data == config.data and config.skip_bad)
+    images = open_data(data, seed=config.seed, size=size, skip_bad=skip_bad, progress=progress)
+    return with_recorded_splits(run, images) if data == config.data else images
+
+
+def with_recorded_splits(run: RunFolder, images: LabelledImages) -> LabelledImages:
+    """Return the items that the run knew, in the splits they had."""
+    recorded = read_splits(run)
+    missing = set(recorded) - set(images.ids)
+    if missing:
+        raise DataError(
+            f"{len(missing)} items that {run.path} was made with are gone (first: {min(missing)}): "
+            "bring them back, or name other data with --data"
+        )
+    kept = images.subset(
+        np.array([i for i, name in enumerate(images.ids) if name in recorded], dtype=np.int64)
+    )
+    kept.splits[:] = [recorded[name] for name in kept.ids]
+    return kept
+
+
+def check_unchanged(run: RunFolder, images: LabelledImages) -> None:
+    """Raise unless the data of a run that is to be gone on with are those it began with."""
+    now = dict(zip(images.ids, images.splits.tolist(), strict=True))
+    before = read_splits(run)
+    if now != before:
+        different = set(now.items()) ^ set(before.items())
+        raise DataError(
+            f"the data have changed since {run.path} was begun (first: {min(different)[0]}): "
+            "it cannot be resumed"
+        )
+
+
+def read_splits(run: RunFolder) -> dict[str, str]:
+    """Return the split of every item of a run, by id."""
+    try:
+        with run.splits.open(newline="", encoding="utf-8") as file:
+            return {row["id"]: row["split"] for row in csv.DictReader(file)}
+    except (OSError, KeyError, ValueError) as error:
+        raise DataError(f"{run.splits} cannot be read: {error}") from None

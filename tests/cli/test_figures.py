@@ -1,0 +1,71 @@
+import subprocess
+import sys
+
+import pytest
+import typer
+from PIL import Image
+from rich.console import Console
+from typer.testing import CliRunner
+
+from bayestriplet.cli.figures import figures
+from bayestriplet.config import make_config
+from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.training.run import TrainingRun
+
+BACKBONE = "tests.training.networks:small"
+APP = typer.Typer(pretty_exceptions_enable=False)
+APP.command("figures")(figures)
+
+
+def run(*arguments):
+    return CliRunner().invoke(APP, [*map(str, arguments), "--backbone", BACKBONE])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    options = {"data": "digits", "backbone": BACKBONE, "dim": 16, "max_steps": 10}
+    training = TrainingRun(make_config(options, "test"), out, Console(quiet=True))
+    training.fit()
+    training.finish()
+    return out
+
+
+def test_the_command_draws_a_run_and_says_what_each_file_shows(trained):
+    done = run(trained, "--seed", "3")
+    assert done.exit_code == 0, done.exception
+    lines = done.stdout.splitlines()
+    names = ["umap.png", "retrieval.png", "curves.png", "classes.png"]
+    assert [line.split(": ")[0] for line in lines] == [str(trained / "figures" / name) for name in names]
+    assert all(len(line.split(": ")[1]) > 20 for line in lines)
+    for name in names:
+        with Image.open(trained / "figures" / name) as image:
+            assert image.width == 1200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--split", "tset"], "split must be one of"),
+        (["--data", "no-such-folder"], "no-such-folder"),
+    ],
+)
+def test_a_mistake_is_an_error_of_one_line(arguments, message, trained):
+    with pytest.raises(BayesTripletError, match=message) as caught:
+        raise run(trained, *arguments).exception
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(InputError, match="none: no such run"):
+        raise run(tmp_path / "none").exception
+
+
+def test_a_negative_seed_is_a_wrong_option(trained):
+    assert run(trained, "--seed", "-1").exit_code == 2
+
+
+def test_matplotlib_and_umap_are_not_imported_for_help():
+    code = "import sys, bayestriplet.cli.figures; print({'matplotlib', 'umap'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

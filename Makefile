@@ -13,6 +13,8 @@ demo: $(READY)
 	@rm -rf $(RUN)
 	@echo "Training BUT on MNIST (a ResNet-18 at a quarter of its width, 3,000 steps) ..."
 	@$(BIN)/bayestriplet train mnist --width 0.25 --max-steps 3000 --validate-every 750 --out $(RUN)
+	@echo "Drawing its figures ..."
+	@$(BIN)/bayestriplet figures $(RUN)
 	@echo "Try next:"
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet evaluate $(RUN) --gallery train    # look for neighbours among the training images"
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet train mnist --method bh --width 0.25 --max-steps 3000 --out runs/bh    # another method"

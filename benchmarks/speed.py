@@ -76,7 +76,8 @@ class PaperByLoops:
             for j in range(self.num_classes):
                 count, mean, scatter = self.state[j]
                 covariance = scatter / (count - self.dim - 1 if count > self.dim + 1 else count)
-                normal = MultivariateNormal(mean, covariance + 1e-4 * torch.eye(self.dim))
+                jitter = 0.01 * covariance.diagonal().mean() + 1e-4  # it is singular for a long time
+                normal = MultivariateNormal(mean, covariance + jitter * torch.eye(self.dim))
                 if j == label:
                     positives = [normal.sample() for _ in range(self.num_classes - 1)]
                 else:

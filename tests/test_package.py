@@ -25,6 +25,8 @@ HOME = {  # third-party libraries with a single place
     "PIL": "data",
     "sklearn": "data",
     "lightning": "training",
+    "matplotlib": "evaluation",
+    "umap": "evaluation",
     "typer": "cli",
     "pickle": "data",
 }

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -69,3 +70,30 @@ def test_matplotlib_and_umap_are_not_imported_for_help():
     code = "import sys, bayestriplet.cli.figures; print({'matplotlib', 'umap'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def make_comparison(folder, **settings):
+    recalls = {f"recall@{k}": 90.0 + k for k in (1, 4, 8, 16)}
+    seed = {**recalls, "seconds": 9.0, "learning": [[10, 1.0, 80.0], [20, 2.0, 90.0]]}
+    methods = {name: {"chosen": {"lr": 0.001}, "seeds": {"0": seed, "1": seed}} for name in ("but", "bh")}
+    floors = {"raw pixels": recalls}
+    settings = {"data": "mnist", "batches": "balanced", **settings}
+    folder.mkdir(parents=True)
+    summary = {"format": 1, "data": "mnist", "settings": settings, "methods": methods, "floors": floors}
+    (folder / "comparison.json").write_text(json.dumps(summary))
+    return folder
+
+
+def test_a_comparison_and_several_as_regimes_are_drawn(tmp_path):
+    one, two = make_comparison(tmp_path / "one"), make_comparison(tmp_path / "two", imbalance=50)
+    done = run(one)
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
+        str(one / "recall.png"),
+        str(one / "learning.png"),
+    ]
+    done = run(one, two, "--out", tmp_path / "figures")
+    assert done.stdout.startswith(str(tmp_path / "figures" / "regimes.png"))
+    with Image.open(tmp_path / "figures" / "regimes.png") as image:
+        assert image.width == 1200
+    with pytest.raises(InputError, match="holds no finished comparison"):
+        raise run(one, tmp_path).exception

@@ -401,7 +401,7 @@ def test_a_posterior_of_other_classes_is_refused(copied):
 
 def test_a_folder_that_cannot_be_made_and_too_few_items_are_refused(trained, tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match=r"file cannot be used: .*; choose another --out"):
+    with pytest.raises(InputError, match=r"file cannot be used for figures: .*; choose another --out"):
         draw_run_figures(trained.folder, trained.images, "test", tmp_path / "file", 0, backbone=BACKBONE)
     few = trained.images.subset(trained.images.indices("test")[:2])
     with pytest.raises(InputError, match="figures need at least 3 items; digits has 2 in split 'test'"):

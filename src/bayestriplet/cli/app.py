@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import bayestriplet
-from bayestriplet.cli import compare, data, train
+from bayestriplet.cli import compare, data, figures, train
 from bayestriplet.errors import BayesTripletError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("evaluate")(train.evaluate)
 app.command("compare")(compare.compare)
+app.command("figures")(figures.figures)
 
 
 def _print_version(wanted: bool) -> None:

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OWN = ("but", "bunca")
+SHOWS = {
+    "recall.png": "test Recall@1 of every method with its interval",
+    "learning.png": "validation Recall@1 against steps and against seconds",
+    "regimes.png": "how far every method is from the best one, regime by regime",
+}
 
 
 def draw_comparison(summary: dict[str, Any], out: Path) -> dict[str, Path]:

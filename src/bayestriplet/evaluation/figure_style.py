@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayestriplet.errors import MissingDependencyError
+from bayestriplet.errors import InputError, MissingDependencyError
 from bayestriplet.evaluation.run_folder import write_whole
 
 if TYPE_CHECKING:
@@ -106,6 +106,16 @@ def tidy(axes: "Axes") -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color("#9A9A9A")
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder that figures go into."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{out} cannot be used for figures: {error.strerror}; choose another --out"
+        ) from None
 
 
 def save_figure(figure: "Figure", path: Path) -> None:

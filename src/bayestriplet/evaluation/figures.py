@@ -28,7 +28,13 @@ from bayestriplet.evaluation.figure_retrieval import (
     choose_queries,
     retrieval_figure,
 )
-from bayestriplet.evaluation.figure_style import METHOD_COLOURS, import_drawing, readable, save_figure
+from bayestriplet.evaluation.figure_style import (
+    METHOD_COLOURS,
+    import_drawing,
+    make_folder,
+    readable,
+    save_figure,
+)
 from bayestriplet.evaluation.figure_umap import MOST_ITEMS, NEIGHBOURS, project, sample_evenly, umap_figure
 from bayestriplet.evaluation.metrics import check_set, nearest_neighbours
 from bayestriplet.evaluation.run_folder import RunFolder
@@ -87,7 +93,7 @@ def draw_run_figures(
     encoder = load_encoder(run.model, trusted=backbone)
     posterior = read_posterior(run.posterior, len(encoder.info.classes))
     items = select_items(images, split, encoder)
-    _make_folder(out)
+    make_folder(out)
     embeddings = embed(
         encoder, images, items.indices, workers, lambda done, total: tell(report, "Embedding", done, total)
     )
@@ -116,13 +122,6 @@ def _import_all(report: Progress | None) -> None:
     tell(report, "Importing matplotlib and UMAP", 0, 0)
     for module in ("matplotlib.figure", "umap"):
         import_drawing(module)
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out} cannot be used: {error.strerror}; choose another --out") from None
 
 
 def embedded_items(

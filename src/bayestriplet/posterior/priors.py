@@ -73,11 +73,12 @@ def empirical_prior(statistics: ClassStatistics) -> NIWPrior:
     """
     mean, dim = statistics.mean, statistics.mean.shape[1]
     count = statistics.count.to(mean.dtype)
-    total = count.sum().clamp_min(torch.finfo(mean.dtype).tiny)
+    # Numbers instead of tensors of shape (): in a training step every operation on a tensor counts.
+    total = max(float(statistics.count.sum()), TINY)
     grand_mean = count @ mean / total  # (D,)
-    within = statistics.scatter.diagonal(dim1=-2, dim2=-1).sum()
-    between = count @ (mean - grand_mean).square().sum(1)
-    freedom = (total - count.count_nonzero()).clamp_min(0) + 1
+    within = float(statistics.scatter.diagonal(dim1=-2, dim2=-1).sum())
+    between = float(count @ torch.linalg.vector_norm(mean - grand_mean, dim=1).square())
+    freedom = max(total - int(count.count_nonzero()), 0) + 1
     variance = (within + (within + between) / total) / (dim * freedom) + torch.finfo(mean.dtype).eps ** 2
     return NIWPrior(grand_mean, EMPIRICAL_KAPPA, variance, dim + 2.0)
 

@@ -46,18 +46,23 @@ class ClassStatistics:
         groups = group_rows(labels, len(self.count))
         old = self.rows(groups.classes)
         table = groups.spread(embeddings)  # (P, n, D)
-        count = groups.size[groups.classes].double()  # (P,)
+        sizes = groups.size if old is self else groups.size[groups.classes]
+        count = sizes.double()  # (P,)
         mean = table.sum(1) / count.to(table.dtype).unsqueeze(1)  # (P, D)
         step, cross = _step_and_cross(old.count, old.mean, count, mean)
         residual = groups.blank(table - mean.unsqueeze(1))
         rows = torch.cat([residual, cross.unsqueeze(1)], 1)  # (P, n + 1, D)
-        old.scatter.baddbmm_(rows.mT, rows)
+        total = old.count + count
+        keep = (
+            torch.ones_like(total) if memory is None else memory / total.clamp_min(memory)
+        )  # (P,), at most 1
+        least, most = (float(value) for value in keep.aminmax())
+        # Where all classes forget alike, as in balanced batches, one pass over the scatters does both.
+        old.scatter.baddbmm_(rows.mT, rows, beta=most, alpha=most)
+        if least < most:
+            old.scatter.mul_((keep / most).to(rows.dtype)[:, None, None])
         old.mean.add_(step)
-        old.count.add_(count)
-        if memory is not None:
-            keep = memory / old.count.clamp_min(memory)  # (P,), at most 1
-            old.count.mul_(keep)
-            old.scatter.mul_(keep.to(rows.dtype)[:, None, None])
+        old.count.copy_(total * keep)
         if old is not self:
             self.count[groups.classes] = old.count
             self.mean[groups.classes] = old.mean

@@ -123,11 +123,17 @@ class TripletSampler(nn.Module):
             index = torch.zeros_like(wanted)
             index[mask] = torch.arange(len(classes), device=classes.device)
             return posterior.sample(classes, 1, generator, **options).squeeze(1), classes, index
+        num = wanted.shape[2]
+        if self.num_negatives is None and mask.all():  # every class was seen and is wanted
+            distinct = torch.arange(posterior.num_classes, device=wanted.device)
+            points = posterior.draw(distinct, num, generator, **options)  # (K, S, D)
+            index = wanted * num + distinct[:num]
+            return points.flatten(0, 1), distinct.repeat_interleave(num), index
         if self.num_negatives is None:
             present = posterior.seen > 0  # (K,): with an anchor and a negative, all of them are wanted
         else:
             present = torch.zeros_like(posterior.seen, dtype=torch.bool).index_fill_(0, wanted[mask], True)
-        distinct, num = present.nonzero().squeeze(1), wanted.shape[2]
+        distinct = present.nonzero().squeeze(1)
         points = posterior.draw(distinct, num, generator, **options)  # (classes, S, D)
         line = (present.cumsum(0) - 1) * num  # (K,) row of a class's first point
         index = line[wanted] + torch.arange(num, device=wanted.device)

@@ -4,9 +4,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from bayestriplet.errors import StateError
 
 SMALLEST_NORM = 1e-12
+
+
+def refuse_second_derivative() -> None:
+    """Raise in a backward pass that is itself to be differentiated: ours keep no graph for that.
+
+    Cheaper than torch's ``once_differentiable``, which wraps every result.
+    """
+    if torch.is_grad_enabled():
+        raise StateError("second derivatives (create_graph=True) are not supported by these losses")
 
 
 class _Unit(torch.autograd.Function):
@@ -20,8 +30,8 @@ class _Unit(torch.autograd.Function):
         return unit
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        refuse_second_derivative()
         unit, norm = ctx.saved_tensors
         radial = (gradient * unit).sum(-1, keepdim=True)
         return torch.addcmul(gradient, unit, radial, value=-1) / norm

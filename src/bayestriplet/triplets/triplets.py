@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from bayestriplet.triplets.sphere import refuse_second_derivative
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ class _PickedDistances(torch.autograd.Function):
         return matrix.expand(2, -1, -1).gather(2, index)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        refuse_second_derivative()
         anchor, points, index = ctx.saved_tensors
         weight = anchor.new_zeros(len(anchor), len(points))
         weight.scatter_add_(1, index[0], gradient[0]).scatter_add_(1, index[1], gradient[1]).mul_(2)
@@ -117,8 +118,8 @@ class _ListedDistances(torch.autograd.Function):
         return torch.linalg.vector_norm(difference, dim=3).square()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        refuse_second_derivative()
         (difference,) = ctx.saved_tensors
         to_points = difference * (2 * gradient).unsqueeze(3)
         return -to_points.sum((0, 2)), to_points

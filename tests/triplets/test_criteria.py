@@ -1,5 +1,6 @@
 import copy
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -131,6 +132,17 @@ def test_state_dict_round_trip_continues_with_the_same_losses():
     steps(first, 0)
     second.load_state_dict(first.state_dict())
     assert steps(first, 1) == steps(second, 1)
+
+
+@CRITERIA
+def test_copies_and_pickles_of_a_criterion_with_a_generator_go_on_alike(criterion_class):
+    labels = torch.arange(9) % 3
+    criterion = criterion_class(3, 4, generator=torch.Generator().manual_seed(0))
+    criterion(torch.randn(9, 4, requires_grad=True), labels)
+    copies = [copy.deepcopy(criterion), pickle.loads(pickle.dumps(criterion))]
+    embeddings = torch.randn(9, 4)
+    expected = criterion(embeddings, labels)
+    assert all(other(embeddings, labels) == expected for other in copies)
 
 
 # The paper's algorithm, corrected, as loops: docs/method.md

@@ -1,5 +1,6 @@
 """``bayestriplet compare``: methods beside each other."""
 
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,8 +35,12 @@ def compare(
         from bayestriplet.cli.comparison import LiveTable, show_comparison
         from bayestriplet.training.compare import Comparison
     comparison = Comparison(base, names, numbers, tune is not False)
-    with LiveTable(names, numbers) as live:
-        summary = comparison.run(out, jobs or 1, live)
+    try:
+        with LiveTable(names, numbers) as live:
+            summary = comparison.run(out, jobs or 1, live)
+    except KeyboardInterrupt:
+        print("Stopped; finished runs stay, and the same command goes on.", file=sys.stderr)
+        raise SystemExit(130) from None
     show_comparison(out, summary)
 
 

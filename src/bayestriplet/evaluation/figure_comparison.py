@@ -58,12 +58,8 @@ def recall_figure(rows: list[Row], floors: dict[str, dict[str, float]], data: st
         colour = METHOD_COLOURS[row.method]
         strong = 4.5 if row.method in OWN else 3.0
         if not math.isnan(width):
-            axes.plot(
-                [row.mean("recall@1") - width, row.mean("recall@1") + width],
-                [place] * 2,
-                color=colour,
-                lw=strong,
-            )
+            ends = [row.mean("recall@1") - width, min(100.0, row.mean("recall@1") + width)]
+            axes.plot(ends, [place] * 2, color=colour, lw=strong)
         axes.plot(values, [place] * len(values), "o", ms=5, mfc="white", mec=colour, mew=1.2, zorder=3)
         axes.plot(row.mean("recall@1"), place, "o", ms=8, color=colour, zorder=4)
     axes.set_yticks(range(len(ranked)), [row.method for row in reversed(ranked)])

@@ -36,7 +36,7 @@ def test_what_is_read_is_what_the_files_hold(tmp_path):
 
 def test_a_copy_sent_to_a_worker_reads_the_same(tmp_path):
     images = open_data(str(make_folder(tmp_path, {"a": 3, "b": 3})))
-    copy = pickle.loads(pickle.dumps(images))  # noqa: S301
+    copy = pickle.loads(pickle.dumps(images))
     assert (copy.read(range(6)) == images.read(range(6))).all()
     assert copy.ids == images.ids
 

@@ -40,7 +40,7 @@ def test_a_subset_keeps_everything_in_step():
 
 def test_a_set_in_memory_can_be_sent_to_workers():
     images = open_data("digits", per_class=2)
-    copy = pickle.loads(pickle.dumps(images))  # noqa: S301
+    copy = pickle.loads(pickle.dumps(images))
     assert (copy.read([0, 5]) == images.read([0, 5])).all()
 
 

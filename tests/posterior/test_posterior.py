@@ -371,10 +371,10 @@ def test_autocast_does_not_reach_the_statistics():
     plain.update(values, labels)
     with torch.autocast("cpu", torch.bfloat16):
         cast.update(values, labels)
+        assert_equal_state(plain, cast)
         draws = cast.sample(labels, 2, torch.Generator().manual_seed(0))
         density = cast.log_predictive(values)
         covariance = cast.covariance
-    assert_equal_state(plain, cast)
     assert torch.equal(draws, plain.sample(labels, 2, torch.Generator().manual_seed(0)))
     assert torch.equal(density, plain.log_predictive(values))
     assert torch.equal(covariance, plain.covariance)

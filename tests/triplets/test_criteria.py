@@ -52,7 +52,7 @@ def test_but_learns_to_separate_classes():
     network, criterion = nn.Linear(10, 4), BUT(3, 4, reduction="mean")
     optimizer = torch.optim.Adam(network.parameters(), 1e-2)
     history = []
-    for _ in range(150):
+    for _ in range(300):
         labels = torch.arange(30) % 3
         loss = criterion(network(torch.randn(30, 10) + 2 * nn.functional.one_hot(labels, 10)), labels)
         optimizer.zero_grad()

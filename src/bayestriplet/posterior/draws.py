@@ -1,36 +1,27 @@
-"""Factorising scale matrices and drawing deviations from them, batched over classes."""
+"""Drawing points around class means, batched over classes."""
 
 import torch
 from torch import Generator, Tensor
 
 from bayestriplet.posterior.priors import NIWPosterior
-
-
-def square_root(matrix: Tensor) -> Tensor:
-    """Return R (P, D, D) with R^T R = matrix, for symmetric positive semi-definite matrices.
-
-    Cholesky where it exists (the upper factor is the faster one on CPUs). A matrix that is
-    singular, or that rounding made slightly indefinite, goes through its eigenvalues, clamped
-    at 0: the nearest positive semi-definite matrix is factorised instead.
-    """
-    factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
-    failed = info > 0
-    if failed.any():
-        values, vectors = torch.linalg.eigh(matrix[failed])
-        factor[failed] = (vectors * values.clamp_min(0).sqrt().unsqueeze(-2)).mT
-    return factor
+from bayestriplet.posterior.root import ScatterRoot, square_root
 
 
 def draw_normal(
-    niw: NIWPosterior, divisor: Tensor, num: int, noise: float, generator: Generator | None
+    niw: NIWPosterior, root: ScatterRoot, classes: Tensor, size: Tensor, num: int, generator: Generator | None
 ) -> Tensor:
-    """Draw (P, num, D) from N(E[mu], noise^2 E[Sigma]) of P classes, E[Sigma] = scale / divisor (P,)."""
-    size = noise * divisor.rsqrt()  # (P,)
-    return _draw_around(niw, size.unsqueeze(1), num, generator)
+    """Draw (P, num, D) from N(E[mu], size^2 scale) of P ``classes`` with parameters ``niw`` and size (P,)."""
+    return _draw_around(niw, root, classes, size.unsqueeze(1), num, generator)
 
 
 def draw_student(
-    niw: NIWPosterior, freedom: Tensor, num: int, noise: float, generator: Generator | None
+    niw: NIWPosterior,
+    root: ScatterRoot,
+    classes: Tensor,
+    freedom: Tensor,
+    noise: float,
+    num: int,
+    generator: Generator | None,
 ) -> Tensor:
     """Draw (P, num, D) from the posterior predictive of P classes; ``noise`` scales the deviation.
 
@@ -39,13 +30,28 @@ def draw_student(
     half = (freedom / 2).unsqueeze(1).expand(-1, num)  # (P, num)
     stretch = (half / torch._standard_gamma(half, generator=generator)).sqrt()
     size = noise * ((niw.kappa + 1) / (niw.kappa * freedom)).sqrt()  # (P,)
-    return _draw_around(niw, stretch * size.unsqueeze(1), num, generator)
+    return _draw_around(niw, root, classes, stretch * size.unsqueeze(1), num, generator)
 
 
-def _draw_around(niw: NIWPosterior, size: Tensor, num: int, generator: Generator | None) -> Tensor:
-    """Draw deviations of covariance scale, times size (P, 1) or (P, num), around the means."""
-    mean = niw.mean
-    shape = len(mean), num, mean.shape[1]
-    standard = torch.randn(shape, generator=generator, dtype=mean.dtype, device=mean.device)
-    standard.mul_(size.to(mean.dtype).unsqueeze(2))
-    return torch.baddbmm(mean.unsqueeze(1), standard, square_root(niw.scale))
+def _draw_around(
+    niw: NIWPosterior,
+    root: ScatterRoot,
+    classes: Tensor,
+    size: Tensor,
+    num: int,
+    generator: Generator | None,
+) -> Tensor:
+    """Draw deviations of covariance scale0 + L + c c^T, times size (P, 1) or (P, num), around the means.
+
+    A sum of independent deviations, one for each part of the scale (docs/method.md, eq. 9).
+    """
+    deviation = root.deviate(classes, niw.cross, num, generator)  # (P, num, D)
+    scale = niw.prior_scale
+    if isinstance(scale, Tensor) or scale > 0:
+        standard = torch.empty_like(deviation).normal_(generator=generator)
+        if isinstance(scale, Tensor) and scale.ndim == 2:
+            standard = standard @ square_root(scale.unsqueeze(0))
+        else:
+            standard.mul_(scale**0.5)
+        deviation.add_(standard)
+    return torch.addcmul(niw.mean.unsqueeze(1), deviation, size.to(deviation.dtype).unsqueeze(2))

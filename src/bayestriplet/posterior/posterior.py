@@ -25,6 +25,7 @@ from bayestriplet.posterior.priors import (
     empirical_prior,
     improper_prior,
 )
+from bayestriplet.posterior.root import ScatterRoot
 from bayestriplet.posterior.statistics import ClassStatistics
 
 PRIORS = ("empirical", "improper")
@@ -79,6 +80,7 @@ class ClassPosterior(nn.Module):
         self.register_buffer("seen", torch.zeros(num_classes, dtype=torch.int64))
         self.register_buffer("item_mean", torch.zeros(num_classes, dim, dtype=dtype))
         self.register_buffer("item_scatter", torch.zeros(num_classes, dim, dim, dtype=dtype))
+        self.root = ScatterRoot(num_classes, dim, dtype)
         if isinstance(prior, NIWPrior):
             self.prior = "given"
             check_prior(prior, dim)
@@ -135,7 +137,9 @@ class ClassPosterior(nn.Module):
             items, labels = gather_items(items, labels, sizes)
         # In place: DistributedDataParallel and optimisers hold on to the buffers themselves.
         with torch.autocast(items.device.type, enabled=False):
-            self.seen.add_(self.statistics.add_items_(items, labels, self.memory))
+            addition = self.statistics.add_items_(items, labels, self.memory)
+            self.root.add_(addition)
+            self.seen.add_(addition.size)
 
     # Reading
 
@@ -161,7 +165,9 @@ class ClassPosterior(nn.Module):
         """
         with torch.autocast(self.item_mean.device.type, enabled=False):
             niw = self._conditioned()
-        return niw.scale / self._divisor(niw)[:, None, None]
+            return (
+                niw.scale(self.item_scatter) / self._divisor(niw).to(self.item_scatter.dtype)[:, None, None]
+            )
 
     def _conditioned(self, classes: Tensor | None = None) -> NIWPosterior:
         """Condition the prior on the statistics of all classes, or of ascending ``classes`` (P,)."""
@@ -172,7 +178,9 @@ class ClassPosterior(nn.Module):
             prior = improper_prior(self.item_mean)
         else:
             prior = NIWPrior(self.prior_mean, self.prior_kappa, self.prior_scale, self.prior_nu)
-        return condition(prior, statistics if classes is None else statistics.rows(classes))
+        if classes is None or len(classes) == self.num_classes:
+            return condition(prior, self.count, self.item_mean)
+        return condition(prior, self.count[classes], self.item_mean[classes])
 
     def _divisor(self, niw: NIWPosterior) -> Tensor:
         """Return what the scale is divided by to give E[Sigma], (P,): nu_n - D - 1, or NaN."""
@@ -181,7 +189,7 @@ class ClassPosterior(nn.Module):
             divisor = torch.where(divisor > 0, divisor, torch.where(niw.nu > 0, niw.nu, 1.0))
         elif self.prior == "given":
             divisor = torch.where(divisor > 0, divisor, torch.nan)
-        return divisor.to(niw.scale.dtype)
+        return divisor
 
     # Drawing
 
@@ -221,16 +229,17 @@ class ClassPosterior(nn.Module):
     ) -> Tensor:
         """Draw (P, num, D) from distinct ``classes`` (P,), ascending, of which each has items.
 
-        One batched factorisation and one batched product; :meth:`sample` without its checks.
+        One batched product, and now and then a batched factorisation; :meth:`sample` without its checks.
         """
         with torch.autocast(self.item_mean.device.type, enabled=False):
             niw = self._conditioned(classes)
+            self.root.renew(self.item_scatter)
             if distribution == "student_t":
-                return draw_student(niw, self._freedom(niw), num, noise, generator)
+                return draw_student(niw, self.root, classes, self._freedom(niw), noise, num, generator)
             divisor = self._divisor(niw)
             if self.prior == "given" and divisor.isnan().any():
                 raise StateError("prior.nu + n must exceed D + 1 for normal draws; use student_t")
-            return draw_normal(niw, divisor, num, noise, generator)
+            return draw_normal(niw, self.root, classes, noise * divisor.rsqrt(), num, generator)
 
     def _freedom(self, niw: NIWPosterior) -> Tensor:
         """Return the predictive's degrees of freedom, (P,); the improper prior has none up to D + 1 items."""
@@ -263,7 +272,8 @@ class ClassPosterior(nn.Module):
             niw = self._conditioned(seen)
             freedom = self._freedom(niw)
             spread = (next_item + 1 / niw.kappa) / freedom  # (P,)
-            factor = definite_factor(niw.scale, repair=self.prior != "improper")
+            scale = niw.scale(self.statistics.rows(seen).scatter)
+            factor = definite_factor(scale, repair=self.prior != "improper")
             out[:, seen] = student_log_density(x, niw.mean.double(), factor, spread, freedom)
         return out.to(self.item_mean.dtype)
 

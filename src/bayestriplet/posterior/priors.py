@@ -28,12 +28,23 @@ class NIWPrior:
 
 @dataclass(frozen=True)
 class NIWPosterior:
-    """Parameters of one NIW a class: (K, D), (K,), (K, D, D), (K,) (docs/method.md, eq. 4)."""
+    """Parameters of one NIW a class: (K, D), (K,), (K,) (docs/method.md, eq. 4).
+
+    Its scale is scale0 + L + c c^T, in parts: a training step draws from it without forming it.
+    """
 
     mean: Tensor
     kappa: Tensor
-    scale: Tensor
     nu: Tensor
+    prior_scale: Tensor | float  # scale0, (D, D), or a multiple of the identity
+    cross: Tensor  # c, (K, D)
+
+    def scale(self, scatter: Tensor) -> Tensor:
+        """Return the scale matrices (K, D, D), given the scatter L (K, D, D) of the items."""
+        scale = torch.baddbmm(scatter, self.cross.unsqueeze(2), self.cross.unsqueeze(1))
+        is_matrix = isinstance(self.prior_scale, Tensor) and self.prior_scale.ndim == 2
+        (scale if is_matrix else scale.diagonal(dim1=-2, dim2=-1)).add_(self.prior_scale)
+        return scale
 
 
 def check_prior(prior: NIWPrior, dim: int) -> None:
@@ -61,7 +72,7 @@ def check_prior(prior: NIWPrior, dim: int) -> None:
 
 def improper_prior(like: Tensor) -> NIWPrior:
     """Return the paper's prior in the D dimensions of ``like`` (K, D): no pseudo-items, no scale."""
-    return NIWPrior(like.new_zeros(like.shape[1]), 0.0, like.new_zeros(()), 0.0)
+    return NIWPrior(like.new_zeros(like.shape[1]), 0.0, 0.0, 0.0)
 
 
 def empirical_prior(statistics: ClassStatistics) -> NIWPrior:
@@ -83,14 +94,11 @@ def empirical_prior(statistics: ClassStatistics) -> NIWPrior:
     return NIWPrior(grand_mean, EMPIRICAL_KAPPA, variance, dim + 2.0)
 
 
-def condition(prior: NIWPrior, statistics: ClassStatistics) -> NIWPosterior:
-    """Add the items described by ``statistics`` to the prior (docs/method.md, eq. 4)."""
-    kappa, nu = prior.kappa + statistics.count, prior.nu + statistics.count  # (K,), (K,) float64
-    share = statistics.count / kappa.clamp_min(TINY)  # n / kappa_n
-    shift = statistics.mean - prior.mean  # (K, D)
-    mean = prior.mean + share.to(shift.dtype).unsqueeze(1) * shift
+def condition(prior: NIWPrior, count: Tensor, mean: Tensor) -> NIWPosterior:
+    """Add items of the given count (K,) and mean (K, D) to the prior (docs/method.md, eq. 4)."""
+    kappa, nu = prior.kappa + count, prior.nu + count  # (K,), (K,) float64
+    share = count / kappa.clamp_min(TINY)  # n / kappa_n
+    shift = mean - prior.mean  # (K, D)
     cross = shift * (prior.kappa * share).sqrt().to(shift.dtype).unsqueeze(1)
-    scale = torch.baddbmm(statistics.scatter, cross.unsqueeze(2), cross.unsqueeze(1))
-    isotropic = isinstance(prior.scale, float | int) or prior.scale.ndim == 0
-    (scale.diagonal(dim1=-2, dim2=-1) if isotropic else scale).add_(prior.scale)
-    return NIWPosterior(mean, kappa, scale, nu)
+    middle = prior.mean + share.to(shift.dtype).unsqueeze(1) * shift
+    return NIWPosterior(middle, kappa, nu, prior.scale, cross)

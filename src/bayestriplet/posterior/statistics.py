@@ -11,6 +11,16 @@ TINY = torch.finfo(torch.float64).tiny  # keeps 0 / 0 of a class without items a
 
 
 @dataclass(frozen=True)
+class Addition:
+    """What a batch did to the scatters of its classes: L <- keep (L + rows^T rows)."""
+
+    size: Tensor  # (K,) items of each class
+    classes: Tensor  # (P,) the classes with any, ascending
+    rows: Tensor  # (P, n + 1, D)
+    keep: Tensor  # (P,) at most 1
+
+
+@dataclass(frozen=True)
 class ClassStatistics:
     """Count, mean and scatter of the items of K classes in D dimensions (docs/method.md, eq. 1).
 
@@ -35,8 +45,8 @@ class ClassStatistics:
         statistics.add_items_(embeddings, labels)
         return statistics
 
-    def add_items_(self, embeddings: Tensor, labels: Tensor, memory: float | None = None) -> Tensor:
-        """Add items (B, D) with labels (B,), in place, and return how many of each class (K,) there were.
+    def add_items_(self, embeddings: Tensor, labels: Tensor, memory: float | None = None) -> Addition:
+        """Add items (B, D) with labels (B,), in place, and return what changed.
 
         The result is that of a merge with the items' statistics (docs/method.md, eq. 2), after
         which no count exceeds ``memory`` (eq. 3). The items' own scatter is never formed: their
@@ -67,7 +77,7 @@ class ClassStatistics:
             self.count[groups.classes] = old.count
             self.mean[groups.classes] = old.mean
             self.scatter[groups.classes] = old.scatter
-        return groups.size
+        return Addition(groups.size, groups.classes, rows, keep)
 
     def rows(self, classes: Tensor) -> "ClassStatistics":
         """Return the statistics of ascending ``classes`` (P,): a copy, unless that is all of them."""

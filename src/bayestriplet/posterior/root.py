@@ -1,0 +1,85 @@
+"""A square root of every class's scatter, kept up to date row by row."""
+
+import torch
+from torch import Generator, Tensor, nn
+
+from bayestriplet.posterior.statistics import Addition
+
+LEAST_SCALE = 1e-3  # below this, old rows would be stored too large for float32
+
+
+class ScatterRoot(nn.Module):
+    """Rows W (K, M, D) and a scale g (K,) with g^2 W^T W = L, the scatter (docs/method.md, eq. 9).
+
+    A batch adds rows^T rows to a scatter, so it adds rows to W, and forgetting shrinks g: a step
+    of training needs no factorisation. Only when all M = 1.5 D rows are used, every ten
+    batches or so, is L itself factorised anew. All is kept in buffers, so that a training that goes on
+    from a checkpoint draws the very points it would have drawn.
+    """
+
+    lines: Tensor  # (K, M, D), those behind ``used`` are not to be read
+    scale: Tensor  # (K,)
+    used: Tensor  # (), 0 while there is no root
+
+    def __init__(self, num_classes: int, dim: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("lines", torch.zeros(num_classes, dim + max(1, dim // 2), dim, dtype=dtype))
+        self.register_buffer("scale", torch.ones(num_classes, dtype=dtype))
+        self.register_buffer("used", torch.zeros((), dtype=torch.int64))
+
+    def add_(self, addition: Addition) -> None:
+        """Follow the scatters through an addition; without room for its rows the root is given up."""
+        used, more = int(self.used), addition.rows.shape[1]
+        if not used:
+            return
+        everyone = len(addition.classes) == len(self.scale)
+        scale = self.scale if everyone else self.scale[addition.classes]  # (P,)
+        smaller = scale * addition.keep.sqrt().to(scale.dtype)
+        # One line stays free for the prior's part of a draw.
+        if used + more >= self.lines.shape[1] or smaller.min() < LEAST_SCALE:
+            self.used.zero_()
+            return
+        place = self.lines[:, used : used + more]
+        rows = addition.rows / scale[:, None, None]
+        if everyone:
+            place.copy_(rows)
+            self.scale.copy_(smaller)
+        else:
+            place.zero_()
+            place[addition.classes] = rows
+            self.scale[addition.classes] = smaller
+        self.used.add_(more)
+
+    def renew(self, scatter: Tensor) -> None:
+        """Factorise the scatters (K, D, D), unless there is a root of them already."""
+        if not int(self.used):
+            dim = scatter.shape[1]
+            self.lines[:, :dim] = square_root(scatter)
+            self.scale.fill_(1)
+            self.used.fill_(dim)
+
+    def deviate(self, classes: Tensor, cross: Tensor, num: int, generator: Generator | None) -> Tensor:
+        """Draw (P, num, D) of covariance L + c c^T from ascending ``classes`` (P,) with c (P, D)."""
+        used = int(self.used)
+        everyone = len(classes) == len(self.scale)
+        scale = self.scale if everyone else self.scale[classes]  # (P,)
+        lines = self.lines[:, : used + 1] if everyone else self.lines[classes, : used + 1]
+        lines[:, used] = cross / scale.unsqueeze(1)
+        shape = len(classes), num, used + 1
+        standard = torch.randn(shape, generator=generator, dtype=lines.dtype, device=lines.device)
+        return torch.bmm(standard.mul_(scale[:, None, None]), lines)
+
+
+def square_root(matrix: Tensor) -> Tensor:
+    """Return R (P, D, D) with R^T R = matrix, for symmetric positive semi-definite matrices.
+
+    Cholesky where it exists (the upper factor is the faster one on CPUs). A matrix that is
+    singular, or that rounding made slightly indefinite, goes through its eigenvalues, clamped
+    at 0: the nearest positive semi-definite matrix is factorised instead.
+    """
+    factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
+    failed = info > 0
+    if failed.any():
+        values, vectors = torch.linalg.eigh(matrix[failed])
+        factor[failed] = (vectors * values.clamp_min(0).sqrt().unsqueeze(-2)).mT
+    return factor

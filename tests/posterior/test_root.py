@@ -1,0 +1,84 @@
+"""The root of the scatters: always a root, whatever the stream, and part of the state."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.posterior.root import square_root
+
+STREAMS = {
+    "balanced": [torch.arange(12) % 3] * 40,
+    "ragged, with absent classes": [torch.randint(0, 3, (1 + i % 7,)) for i in range(60)],
+    "one item at a time": [torch.tensor([i % 3]) for i in range(90)],
+    "batches larger than the root has room for": [torch.arange(60) % 3] * 3,
+}
+
+
+def scatter_of(root):
+    lines = root.lines[:, : int(root.used)] * root.scale[:, None, None]
+    return lines.mT @ lines
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("memory", [None, 20.0, 0.5])
+@pytest.mark.parametrize("dim", [1, 2, 12])
+def test_the_root_squares_to_the_scatter_along_any_stream(stream, memory, dim):
+    posterior = ClassPosterior(3, dim, memory=memory, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    posterior.update(torch.randn(6, dim, generator=generator).double() + 100, torch.arange(6) % 3)
+    kept = 0
+    for labels in STREAMS[stream]:
+        posterior.sample(torch.arange(3), 1, generator)
+        posterior.update(torch.randn(len(labels), dim, generator=generator).double() + 100, labels)
+        kept += int(posterior.root.used) > 0
+        if int(posterior.root.used):
+            scatter = posterior.item_scatter
+            bound = 1e-10 * scatter.abs().max()
+            np.testing.assert_allclose(scatter_of(posterior.root), scatter, rtol=1e-9, atol=bound)
+    if dim == 12 and memory != 0.5 and stream != "batches larger than the root has room for":
+        assert kept > len(STREAMS[stream]) / 4  # it was really kept, not always made anew
+
+
+def test_draws_between_two_factorisations_have_the_moments_of_the_posterior():
+    posterior = ClassPosterior(2, 12, memory=15.0, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        items = torch.randn(8, 12, generator=generator).double() * torch.linspace(0.2, 3, 12)
+        posterior.update(items, torch.arange(8) % 2)
+        posterior.sample(torch.arange(2), 1, generator)
+    posterior.update(torch.randn(3, 12, generator=generator).double() + 2, torch.tensor([0, 0, 1]))
+    assert int(posterior.root.used) > 12
+    draws = posterior.sample(torch.arange(2), 200_000, generator)  # (2, S, D)
+    for k in range(2):
+        centred = draws[k] - posterior.mean[k]
+        deviation = posterior.covariance[k].diagonal().sqrt()
+        np.testing.assert_allclose(centred.mean(0) / deviation, 0, atol=0.012)  # 5 standard errors
+        error = (centred.T @ centred / 200_000 - posterior.covariance[k]) / torch.outer(deviation, deviation)
+        np.testing.assert_allclose(error, 0, atol=0.02)
+
+
+def test_a_copy_through_the_state_dict_goes_on_drawing_the_same_points():
+    posterior = ClassPosterior(3, 12, memory=20.0)
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(2):
+        posterior.update(torch.randn(9, 12, generator=generator), torch.arange(9) % 3)
+        posterior.sample(torch.arange(3), 2, generator)
+    assert int(posterior.root.used) > 0
+    other = ClassPosterior(3, 12, memory=20.0)
+    other.load_state_dict(posterior.state_dict())
+    more = torch.randn(9, 12, generator=generator)
+    copies = (posterior, other, copy.deepcopy(posterior))
+    for one in copies:
+        one.update(more, torch.arange(9) % 3)
+    draws = [one.sample(torch.arange(3), 5, torch.Generator().manual_seed(3)) for one in copies]
+    assert torch.equal(draws[0], draws[1])
+    assert torch.equal(draws[0], draws[2])
+
+
+def test_a_singular_matrix_has_a_root_too():
+    rows = torch.randn(4, 2, 6, dtype=torch.float64)
+    root = square_root(rows.mT @ rows)
+    torch.testing.assert_close(root.mT @ root, rows.mT @ rows)

@@ -6,6 +6,7 @@ import torch
 
 from bayestriplet import ClassPosterior, TripletSampler
 from bayestriplet.errors import BayesTripletError
+from bayestriplet.triplets.sphere import simplex_vertices
 from tests.posterior.test_posterior import assert_equal_state
 from tests.posterior.test_statistics import items
 
@@ -140,6 +141,99 @@ def test_normalised_anchors_and_draws_lie_on_the_sphere_and_the_posterior_saw_th
     assert sampler.posterior.item_mean[0].norm() < 1
 
 
+def joined(sizes, num_classes=4, dim=5, **options):
+    """A joined batch, the class of each of its points, and where the batch's items begin among them."""
+    labels = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(1))]
+    values = torch.randn(len(labels), dim, dtype=torch.float64, requires_grad=True)
+    triplets = sampler_of(num_classes, dim, draws="joined", **options)(values, labels)
+    seen = [k for k, size in enumerate(sizes) if size]
+    drawn = [k for k in seen for _ in range(min(9, num_classes - 1))]
+    return triplets, values, torch.tensor([*drawn, *labels.tolist()]), len(drawn)
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 4, 1), (5, 5, 5, 5), (1, 1, 1, 1), (6, 0, 1, 0)])
+def test_joined_triplets_pair_every_point_of_another_class_with_one_of_the_own(sizes):
+    triplets, values, classes, behind = joined(sizes)
+    assert len(triplets.points) == len(classes)
+    torch.testing.assert_close(triplets.points[behind:], values)
+    for i, label in enumerate(triplets.labels):
+        assert torch.equal(triplets.mask[i], classes != label)
+        negative, positive = (triplets.index[side, i][triplets.mask[i]] for side in (1, 0))
+        assert torch.equal(negative, (classes != label).nonzero().squeeze(1))
+        assert (classes[positive] == label).all()
+        assert (positive != behind + i).all()  # never the anchor itself
+    assert torch.equal(triplets.negative_labels, classes.expand(len(triplets.labels), -1))
+
+
+def test_joined_positives_are_all_points_of_the_class_equally_often():
+    labels = torch.tensor([0, 1, 0, 0, 1])
+    sampler = sampler_of(2, 3, draws="joined")
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(5, 3, dtype=torch.float64)
+    count = torch.zeros(7)
+    for _ in range(4000):
+        triplets = sampler(values, labels, generator)
+        count += torch.bincount(triplets.index[0, 2][triplets.mask[2]], minlength=7)
+    # Rows: a draw of class 0, one of class 1, the five items. Anchor 2 has three positives.
+    assert (count[[1, 3, 4, 6]] == 0).all()
+    share = count[[0, 2, 5]] / count.sum()
+    np.testing.assert_allclose(share, 1 / 3, atol=0.02)  # more than 4 standard errors
+
+
+def test_joined_items_of_the_batch_get_gradients_as_positives_and_negatives():
+    triplets, values, _, behind = joined((3, 3, 0, 0), gradient="anchor")
+    (gradient,) = torch.autograd.grad(triplets.points[behind].sum(), values)
+    expected = torch.zeros_like(values)
+    expected[0] = 1
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_joined_draws_meet_only_the_nearest_classes_and_items_all():
+    values, labels = batch((3, 3, 3, 3), dim=8)
+    sampler = sampler_of(4, 8, draws="joined", num_negatives=1)
+    triplets = sampler(values, labels)
+    mean = sampler.posterior.mean
+    for i, label in enumerate(labels.tolist()):
+        distance = (mean - mean[label]).norm(dim=1)
+        distance[label] = np.inf
+        met = triplets.negative_labels[i, :12][triplets.mask[i, :12]]  # of the 4 x 3 drawn points
+        assert met.tolist() == [int(distance.argmin())] * 3
+        assert torch.equal(triplets.mask[i, 12:], labels != label)
+
+
+def test_joined_with_one_class_seen_has_no_triplets():
+    triplets, *_ = joined((4, 0, 0, 0))
+    assert not triplets.mask.any()
+
+
+@pytest.mark.parametrize("draws", ["own", "shared", "joined"])
+def test_spread_moves_the_centres_of_draws_towards_the_vertices_of_a_simplex(draws):
+    labels = torch.arange(12) % 4
+    values = torch.nn.functional.normalize(torch.randn(12, 6, dtype=torch.float64))
+    sampler = sampler_of(4, 6, draws=draws, normalize=True, noise=0.0, spread=0.25)
+    triplets = sampler(values, labels)
+    edges = torch.cdist(sampler.vertices, sampler.vertices)[~torch.eye(4, dtype=torch.bool)]
+    np.testing.assert_allclose(edges, np.sqrt(8 / 3))  # of a regular simplex on the unit sphere
+    centre = 0.75 * sampler.posterior.mean + 0.25 * sampler.vertices
+    expected = torch.nn.functional.normalize(centre)[triplets.negative_labels]
+    drawn = triplets.index[1] < (len(triplets.points) - 12 if draws == "joined" else len(triplets.points))
+    there = triplets.mask & drawn
+    assert there.any()
+    torch.testing.assert_close(triplets.negative[there], expected[there])
+
+
+@pytest.mark.parametrize(("num_classes", "dim"), [(2, 1), (3, 2), (10, 128), (129, 128), (400, 64)])
+def test_vertices_are_a_regular_simplex_or_random_directions(num_classes, dim):
+    vertices = simplex_vertices(num_classes, dim)
+    np.testing.assert_allclose(vertices.norm(dim=1), 1)
+    cosines = (vertices @ vertices.T)[~torch.eye(num_classes, dtype=torch.bool)]
+    if num_classes <= dim + 1:
+        np.testing.assert_allclose(cosines, -1 / (num_classes - 1), atol=1e-12)
+    else:
+        assert cosines.abs().max() < 0.75
+
+
 def test_nearest_negatives_are_the_classes_with_the_nearest_means():
     centers = torch.tensor([[0.0, 0], [1, 0], [5, 0], [50, 0], [60, 0]], dtype=torch.float64)
     labels = torch.arange(5).repeat(3)
@@ -187,6 +281,9 @@ def test_embeddings_in_half_precision_are_sampled_in_single():
         ({"noise": -1}, "noise must be at least 0; got -1"),
         ({"gradient": "all"}, "gradient must be one of 'anchor', 'means'"),
         ({"normalize": 1}, "normalize must be True or False; got 1"),
+        ({"spread": 0.5}, "spread needs normalize=True"),
+        ({"spread": -0.5, "normalize": True}, "spread must be at least 0; got -0.5"),
+        ({"spread": 1.5, "normalize": True}, "spread must be at most 1; got 1.5"),
     ],
 )
 def test_bad_options_of_the_sampler_are_refused(options, message):

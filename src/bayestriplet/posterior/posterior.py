@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor, nn
@@ -225,14 +226,25 @@ class ClassPosterior(nn.Module):
 
     @torch.no_grad()
     def draw(
-        self, classes: Tensor, num: int, generator: Generator | None, *, distribution: str, noise: float
+        self,
+        classes: Tensor,
+        num: int,
+        generator: Generator | None,
+        *,
+        distribution: str,
+        noise: float,
+        toward: Tensor | None = None,
+        share: float = 0.0,
     ) -> Tensor:
         """Draw (P, num, D) from distinct ``classes`` (P,), ascending, of which each has items.
 
-        One batched product, and now and then a batched factorisation; :meth:`sample` without its checks.
+        One batched product, and now and then a batched factorisation; :meth:`sample` without its
+        checks. The means are moved by ``share`` of the way to the points ``toward`` (P, D).
         """
         with torch.autocast(self.item_mean.device.type, enabled=False):
             niw = self._conditioned(classes)
+            if toward is not None:
+                niw = replace(niw, mean=niw.mean.lerp(toward, share))
             self.root.renew(self.item_scatter)
             if distribution == "student_t":
                 return draw_student(niw, self.root, classes, self._freedom(niw), noise, num, generator)

@@ -97,23 +97,26 @@ class TrainingRun:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
-    def finish(self, tell: Tell | None = None, floors: bool = True) -> dict[str, Scores] | None:
+    def finish(self, tell: Tell | None = None, only_scores: bool = False) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
-        An interrupted training is not scored, but what there is can be used.
+        An interrupted training is not scored, but what there is can be used. With
+        ``only_scores`` the posterior and the floors are left out, for runs of which only the
+        network's own scores are wanted.
         """
         encoder, validation = self._module.encoder, self._validation
         if validation.best_weights:
             encoder.load_state_dict(validation.best_weights)
         encoder.cpu().eval()
         write_whole(self.folder.model, lambda path: save_encoder(encoder, path))
-        self._write_posterior(encoder, tell)
+        if not only_scores:
+            self._write_posterior(encoder, tell)
         scores = None
         if not self._interrupted and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
             scores = evaluate(
                 encoder, queries, workers=self.config.workers or 0, seed=self.config.seed,
-                name=self.config.method, floors=floors, tell=tell,
+                name=self.config.method, floors=not only_scores, tell=tell,
             )  # fmt: skip
         self._write_results(scores)
         return scores

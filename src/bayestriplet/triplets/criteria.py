@@ -27,9 +27,10 @@ SAMPLING: dict[str, dict[str, Any]] = {
         "prior": "empirical",
         "memory": 20.0,
         "normalize": True,
-        "draws": "shared",
+        "draws": "joined",
         "noise": 0.5,
         "gradient": "means",
+        "spread": 0.5,
     },
     "paper": {
         "prior": "improper",
@@ -38,6 +39,7 @@ SAMPLING: dict[str, dict[str, Any]] = {
         "draws": "own",
         "noise": 1.0,
         "gradient": "anchor",
+        "spread": 0.0,
     },
 }
 FREE_OPTIONS: dict[str, Any] = {
@@ -84,6 +86,8 @@ class _Criterion(nn.Module):
                 raise InputError(
                     f"{where} has no option {name!r}{nearest(name, chosen)}; it takes {', '.join(chosen)}"
                 )
+        if options.get("normalize") is False:
+            chosen["spread"] = 0.0  # its vertices are on the sphere
         chosen.update(options)
         self.recipe = recipe
         self.generator = generator
@@ -155,7 +159,8 @@ class BUT(_Criterion):
         loss: a loss of pytorch-metric-learning to use instead of the triplet loss.
         generator: of the draws; None uses torch's global one.
         **options: single departures from the recipe: prior, memory, dtype (ClassPosterior),
-            normalize, draws, noise, gradient, distribution, num_negatives, negatives (TripletSampler),
+            normalize, draws, noise, gradient, spread, distribution, num_negatives, negatives
+            (TripletSampler),
             margin, pairing, reduction, squared (triplet_loss).
 
     >>> criterion = BUT(num_classes=10, dim=8)

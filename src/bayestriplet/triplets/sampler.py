@@ -8,13 +8,15 @@ from torch import Generator, Tensor, nn
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.options import check_choice, check_flag, check_number, check_whole
 from bayestriplet.posterior.checks import check_items
+from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
-from bayestriplet.triplets.sphere import to_sphere
+from bayestriplet.triplets.sphere import simplex_vertices, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
-DRAWS = ("own", "shared")
+DRAWS = ("own", "shared", "joined")
 GRADIENTS = ("anchor", "means")
 NEGATIVES = ("nearest", "random")
+DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor: more cost time and change little
 
 
 class TripletSampler(nn.Module):
@@ -28,14 +30,21 @@ class TripletSampler(nn.Module):
         negatives: which ones: "nearest" by mean, or "random", among the classes seen.
         draws: "own" draws 2 S points for every anchor; with "shared" every class draws S points
             a step and the anchors share them, for a fraction of the cost. Within an anchor's
-            triplets the points are independent either way.
+            triplets the points are independent either way. "joined" adds the batch's own items to
+            shared draws: every point of another class is a negative, each with a positive of the
+            anchor's class picked at random, so that S is the number of points.
         distribution: "normal" or "student_t", as in ``ClassPosterior.sample``.
         noise: scales the deviation of a draw from its class mean.
         gradient: "anchor" treats draws as constants; with "means" a draw of class k also moves
             with the batch's own mean of class k, so positives and negatives learn too.
         normalize: embeddings are put on the unit sphere before the update, and draws after it.
+        spread: moves the centre of a class's draws this share of the way to the class's own vertex
+            of a regular simplex, so that classes are told apart from the first step on; 0 leaves
+            it at the posterior's mean. Only on the sphere.
 
     """
+
+    vertices: Tensor  # (K, D)
 
     def __init__(
         self,
@@ -48,6 +57,7 @@ class TripletSampler(nn.Module):
         noise: float = 1.0,
         gradient: str = "anchor",
         normalize: bool = False,
+        spread: float = 0.0,
     ) -> None:
         super().__init__()
         if not isinstance(posterior, ClassPosterior):
@@ -63,10 +73,26 @@ class TripletSampler(nn.Module):
         self.noise = check_number("noise", noise, least=0)
         self.gradient = check_choice("gradient", gradient, GRADIENTS)
         self.normalize = check_flag("normalize", normalize)
+        self.spread = check_number("spread", spread, least=0)
+        if spread > 1:
+            raise InputError(f"spread must be at most 1; got {spread!r}")
+        if spread and not normalize:
+            raise InputError("spread needs normalize=True: its vertices are on the unit sphere")
+        vertices = simplex_vertices(posterior.num_classes, posterior.dim).to(posterior.item_mean)
+        self.register_buffer("vertices", vertices, persistent=False)
 
     def extra_repr(self) -> str:
-        names = ("num_negatives", "negatives", "draws", "distribution", "noise", "gradient", "normalize")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        names = (
+            "num_negatives",
+            "negatives",
+            "draws",
+            "distribution",
+            "noise",
+            "gradient",
+            "normalize",
+            "spread",
+        )
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in (*names, "spread"))
 
     def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
         """Draw triplets for embeddings (B, D) with labels (B,)."""
@@ -80,14 +106,42 @@ class TripletSampler(nn.Module):
         if self.training:
             posterior.absorb(anchor, labels, sizes)
         negative_labels, mask = self._choose_negatives(labels, generator)  # (B, S), (B, S)
+        if self.draws == "joined":
+            return self._join(anchor, labels, negative_labels, mask, generator)
         wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
         points, classes, index = self._draw(wanted, mask.expand_as(wanted), generator)
-        points = points.to(anchor.dtype)  # (P, D)
-        if self.gradient == "means":
-            points = _CarryMeans.apply(points, classes, anchor, labels, posterior.num_classes)  # type: ignore[no-untyped-call]
-        if self.normalize:
-            points = to_sphere(points)
+        points = self._finish(points, classes, anchor, labels)  # (P, D)
         return Triplets(anchor, points, index, labels, negative_labels, mask)
+
+    def _finish(self, points: Tensor, classes: Tensor, anchor: Tensor, labels: Tensor) -> Tensor:
+        """Give points (P, D) of classes (P,) the batch's gradient and place them on the sphere."""
+        points = points.to(anchor.dtype)
+        if self.gradient == "means":
+            number = self.posterior.num_classes
+            points = _CarryMeans.apply(points, classes, anchor, labels, number)  # type: ignore[no-untyped-call]
+        return to_sphere(points) if self.normalize else points
+
+    def _join(
+        self, anchor: Tensor, labels: Tensor, negatives: Tensor, mask: Tensor, generator: Generator | None
+    ) -> Triplets:
+        """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
+        posterior = self.posterior
+        seen = posterior.seen > 0  # (K,)
+        distinct = seen.nonzero().squeeze(1)
+        num = min(DRAWS_A_CLASS, posterior.num_classes - 1)
+        drawn = self._draw_classes(distinct, num, generator).flatten(0, 1)  # (P - B, D)
+        classes = distinct.repeat_interleave(num)
+        points = torch.cat([self._finish(drawn, classes, anchor, labels), anchor])  # (P, D)
+        point_labels = torch.cat([classes, labels]).expand(len(labels), -1)  # (B, P)
+        mask = (point_labels != labels.unsqueeze(1)) & seen[labels].unsqueeze(1)
+        if self.num_negatives is not None:
+            chosen = torch.zeros(len(labels), posterior.num_classes, dtype=torch.bool, device=labels.device)
+            met = chosen.scatter(1, negatives, True)  # drawn points of the classes an anchor meets
+            mask[:, : len(classes)] &= met.gather(1, point_labels[:, : len(classes)])
+        first = (seen.cumsum(0) - 1)[labels] * num  # (B,) row of the first draw of the anchor's class
+        positive = _pick_positives(labels, first, num, len(points), generator)
+        index = torch.stack([positive, torch.arange(len(points), device=labels.device).expand_as(mask)])
+        return Triplets(anchor, points, index.masked_fill(~mask, 0), labels, point_labels, mask)
 
     def _choose_negatives(self, labels: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
@@ -106,12 +160,19 @@ class TripletSampler(nn.Module):
         rank, negative_labels = rank.topk(self.num_negatives, largest=False)
         return negative_labels, rank.isfinite() & seen[labels].unsqueeze(1)
 
+    def _draw_classes(self, classes: Tensor, num: int, generator: Generator | None) -> Tensor:
+        """Draw (P, num, D) from distinct, ascending ``classes`` (P,)."""
+        toward = self.vertices[classes].to(self.posterior.item_mean.dtype) if self.spread else None
+        return self.posterior.draw(
+            classes, num, generator, distribution=self.distribution, noise=self.noise,
+            toward=toward, share=self.spread,
+        )  # fmt: skip
+
     def _draw(
         self, wanted: Tensor, mask: Tensor, generator: Generator | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Draw for a table of wanted classes (2, B, S): points (P, D), their classes (P,), rows (2, B, S)."""
         posterior = self.posterior
-        options: dict[str, Any] = {"distribution": self.distribution, "noise": self.noise}
         if not mask.any():
             return (
                 posterior.item_mean.new_zeros(1, posterior.dim),
@@ -122,11 +183,13 @@ class TripletSampler(nn.Module):
             classes = wanted[mask]  # (P,), each of them seen
             index = torch.zeros_like(wanted)
             index[mask] = torch.arange(len(classes), device=classes.device)
-            return posterior.sample(classes, 1, generator, **options).squeeze(1), classes, index
+            groups = group_rows(classes, posterior.num_classes)
+            table = self._draw_classes(groups.classes, groups.width, generator)
+            return groups.collect(table), classes, index
         num = wanted.shape[2]
         if self.num_negatives is None and mask.all():  # every class was seen and is wanted
             distinct = torch.arange(posterior.num_classes, device=wanted.device)
-            points = posterior.draw(distinct, num, generator, **options)  # (K, S, D)
+            points = self._draw_classes(distinct, num, generator)  # (K, S, D)
             index = wanted * num + distinct[:num]
             return points.flatten(0, 1), distinct.repeat_interleave(num), index
         if self.num_negatives is None:
@@ -134,10 +197,32 @@ class TripletSampler(nn.Module):
         else:
             present = torch.zeros_like(posterior.seen, dtype=torch.bool).index_fill_(0, wanted[mask], True)
         distinct = present.nonzero().squeeze(1)
-        points = posterior.draw(distinct, num, generator, **options)  # (classes, S, D)
+        points = self._draw_classes(distinct, num, generator)  # (classes, S, D)
         line = (present.cumsum(0) - 1) * num  # (K,) row of a class's first point
         index = line[wanted] + torch.arange(num, device=wanted.device)
         return points.flatten(0, 1), distinct.repeat_interleave(num), index.masked_fill_(~mask, 0)
+
+
+def _pick_positives(
+    labels: Tensor, first: Tensor, num: int, number: int, generator: Generator | None
+) -> Tensor:
+    """Pick, ``number`` times for each anchor, a point of its class: rows (B, number) of drawn + own points.
+
+    A class's points are its ``num`` draws, from row ``first`` (B,) on, and the batch's items
+    but for the anchor itself, which stand behind all draws in the order of the batch.
+    """
+    size = torch.bincount(labels)  # (K,)
+    order = labels.argsort(stable=True)  # (B,) rows of the batch, class by class
+    start = (size.cumsum(0) - size)[labels]  # (B,) where the anchor's class begins in there
+    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=labels.device))
+    choices = (num + size[labels] - 1).unsqueeze(1)  # (B, 1)
+    dice = torch.rand(len(labels), number, generator=generator, device=labels.device)
+    choice = (dice * choices).long().minimum(choices - 1)  # (B, number)
+    item = choice - num + start.unsqueeze(1)  # place of another item of the class
+    item += item >= place.unsqueeze(1)
+    behind = number - len(labels)  # all draws
+    own = order[item.clamp(0, len(order) - 1)] + behind
+    return torch.where(choice < num, first.unsqueeze(1) + choice, own)
 
 
 class _CarryMeans(torch.autograd.Function):

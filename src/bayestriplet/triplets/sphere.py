@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize, pad
 
 from bayestriplet.errors import StateError
 
@@ -40,3 +41,19 @@ class _Unit(torch.autograd.Function):
 def to_sphere(x: Tensor) -> Tensor:
     """Scale every vector of x (..., D) to length 1; a zero vector stays zero."""
     return _Unit.apply(x)  # type: ignore[no-untyped-call]
+
+
+def simplex_vertices(num_classes: int, dim: int) -> Tensor:
+    """Return K unit vectors (K, D) as far apart as can be: the vertices of a regular simplex.
+
+    There are D + 1 of these in D dimensions; more classes get random directions, always the
+    same, which in many dimensions are nearly at right angles.
+    """
+    if num_classes > dim + 1:
+        generator = torch.Generator().manual_seed(0)
+        return normalize(torch.randn(num_classes, dim, generator=generator, dtype=torch.float64))
+    # Helmert's basis of the vectors that sum to 0: row j is (1, ..., 1, -j, 0, ...), made a unit.
+    place = torch.arange(num_classes)
+    step = place[1:].unsqueeze(1).double()  # (K - 1, 1)
+    basis = torch.where(place < step, 1.0, torch.where(place == step, -step, 0.0))  # (K - 1, K)
+    return pad(normalize(normalize(basis).mT), (0, dim - num_classes + 1))

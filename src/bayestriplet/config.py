@@ -84,7 +84,7 @@ class TrainConfig(BaseModel):
             "temperature": None if self.method in WITH_MARGIN else (1.0 if paper else 0.1),
             "augment": not paper,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
-            "lr": 1e-5 if paper else 3e-3,
+            "lr": 1e-5 if paper else 5e-3,
             "num_negatives": 32 if num_classes > 100 and self.method in ("but", "bunca") else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if self.max_steps is None else None,
         }

@@ -18,7 +18,7 @@ from bayestriplet.training.trials import Trial, Watcher, run_trials
 
 # The same grid for every method, searched one option after the other: 3 + 2 + 1 further runs.
 GRID: dict[str, tuple[Any, ...]] = {
-    "lr": (3e-3, 1e-3, 1e-2),
+    "lr": (5e-3, 2e-3, 1e-2),
     "margin": (0.25, 0.1, 0.5),
     "temperature": (0.1, 0.05, 0.3),
     "normalize": (True, False),

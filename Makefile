@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export BAYESTRIPLET_DATA := $(CURDIR)/.data
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench reproduce reproduce-fast clean
 
 demo: $(READY)
 	@rm -rf $(RUN)
@@ -33,6 +33,16 @@ bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/recall.py
+
+# PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file).
+reproduce: $(READY)
+	$(BIN)/python benchmarks/quality.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
+	$(BIN)/python benchmarks/ablation.py
+	$(BIN)/python benchmarks/tables.py
+
+reproduce-fast: $(READY)
+	$(BIN)/python benchmarks/quality.py --fast --out runs/quality-fast --results runs/quality-fast/quality.json \
+		$(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 
 clean:
 	rm -rf .venv .cache .data .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -69,15 +69,15 @@ def test_tuning_gives_every_method_the_same_grid_and_looks_at_validation_only(tm
 
     def pretend(these, folder, jobs, watcher):
         asked.extend(trial.config for trial in these)
-        good = {"lr": 3e-3, "margin": 0.1, "temperature": 0.3, "normalize": False}
+        good = {"lr": 2e-3, "margin": 0.1, "temperature": 0.3, "normalize": False}
         recalls = [sum(getattr(t.config, k) == v for k, v in good.items()) / 4 for t in these]
         return [{"validation_recall@1": recall} for recall in recalls]
 
     monkeypatch.setattr(compare, "run_trials", pretend)
     comparison = Comparison(base(), ("but", "nca"), (3, 4), tune=True)
-    chosen = {method: comparison._tune(method, tmp_path, 1, Silent()) for method in ("but", "nca")}
-    assert (chosen["but"].lr, chosen["but"].margin, chosen["but"].normalize) == (3e-3, 0.1, False)
-    assert (chosen["nca"].lr, chosen["nca"].temperature, chosen["nca"].normalize) == (3e-3, 0.3, False)
+    chosen = comparison._tune(tmp_path, 1, Silent())
+    assert (chosen["but"].lr, chosen["but"].margin, chosen["but"].normalize) == (2e-3, 0.1, False)
+    assert (chosen["nca"].lr, chosen["nca"].temperature, chosen["nca"].normalize) == (2e-3, 0.3, False)
     assert [sum(config.method == method for config in asked) for method in ("but", "nca")] == [8, 8]
     assert {config.seed for config in asked} == {3}
 
@@ -130,3 +130,11 @@ def test_different_options_have_different_folders():
     names = {Trial(base(**options)).name for options in ({}, {"seed": 1}, {"lr": 0.1}, {"method": "bh"})}
     assert len(names) == 4
     assert Trial(base()).name == Trial(base()).name
+
+
+def test_options_chosen_elsewhere_are_used_without_tuning(tmp_path):
+    chosen = {"but": {"margin": 0.4, "lr": 2e-3}}
+    comparison = Comparison(base(), ("but", "ba"), (0,), tune=False, chosen=chosen)
+    summary = comparison.run(tmp_path / "out", 1, Silent())
+    assert summary["methods"]["but"]["chosen"] == {"lr": 2e-3, "margin": 0.4, "normalize": True}
+    assert summary["methods"]["ba"]["chosen"]["margin"] == 0.25

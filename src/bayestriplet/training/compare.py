@@ -2,11 +2,9 @@
 
 import csv
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bayestriplet.config import WITH_MARGIN, TrainConfig
 from bayestriplet.errors import InputError
@@ -28,18 +26,22 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: methods and seeds under one base of options."""
+    """What is compared: methods and seeds under one base of options.
+
+    ``chosen`` are options of single methods found elsewhere, for a comparison without tuning.
+    """
 
     base: TrainConfig
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     tune: bool
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def run(self, out: Path, jobs: int, watcher: Watcher) -> dict[str, Any]:
         """Make all runs that are missing and write comparison.json, tables and plots."""
         import_drawing("matplotlib.figure")  # better now than after hours of runs
         self._claim(out)
-        chosen = {method: self._tune(method, out / "runs", jobs, watcher) for method in self.methods}
+        chosen = self._tune(out / "runs", jobs, watcher)
         trials = [
             Trial(chosen[method].model_copy(update={"seed": seed}))
             for method in self.methods
@@ -81,19 +83,30 @@ class Comparison:
             raise InputError(f"{out} cannot be used for a comparison: {error.strerror}") from None
         write_whole(path, lambda p: p.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8"))
 
-    def _tune(self, method: str, folder: Path, jobs: int, watcher: Watcher) -> TrainConfig:
-        """Return the method's options with the best validation Recall@1 on the first seed."""
-        strength = "margin" if method in WITH_MARGIN else "temperature"
-        start = {"method": method, "seed": self.seeds[0]} | {
-            name: GRID[name][0] for name in ("lr", strength, "normalize")
-        }
-        best = self.base.model_copy(update=start)
-        for name in ("lr", strength, "normalize") if self.tune else ():
-            candidates = [best.model_copy(update={name: value}) for value in GRID[name]]
-            candidates.sort(key=lambda config: getattr(config, name) != getattr(best, name))  # ties stay
+    def _start(self, method: str) -> TrainConfig:
+        """Return the options a method's search begins with."""
+        strength = _strength(method)
+        start = {name: GRID[name][0] for name in ("lr", strength, "normalize")} | self.chosen.get(method, {})
+        return self.base.model_copy(update={"method": method, "seed": self.seeds[0], **start})
+
+    def _tune(self, folder: Path, jobs: int, watcher: Watcher) -> dict[str, TrainConfig]:
+        """Return each method's options with the best validation Recall@1 on the first seed.
+
+        One option after the other; the runs of all methods are made together, so that no job waits.
+        """
+        best = {method: self._start(method) for method in self.methods}
+        for stage in range(3 if self.tune else 0):
+            candidates = [
+                config
+                for method, so_far in best.items()
+                for config in _candidates(so_far, ("lr", _strength(method), "normalize")[stage])
+            ]
             results = run_trials([Trial(config) for config in candidates], folder, jobs, watcher)
-            recalls = [found["validation_recall@1"] or 0.0 for found in results]
-            best = candidates[int(np.argmax(recalls))]
+            recalls: dict[str, float] = {}
+            for config, found in zip(candidates, results, strict=True):
+                recall = found["validation_recall@1"] or 0.0
+                if recall > recalls.get(config.method, -1.0):
+                    recalls[config.method], best[config.method] = recall, config
         return best
 
     def _summarise(
@@ -143,6 +156,16 @@ class Comparison:
         }
         write_whole(path, lambda p: p.write_text(json.dumps(floors, indent=1) + "\n", encoding="utf-8"))
         return floors
+
+
+def _strength(method: str) -> str:
+    return "margin" if method in WITH_MARGIN else "temperature"
+
+
+def _candidates(config: TrainConfig, name: str) -> list[TrainConfig]:
+    """Return copies with every value of an option's grid, the present one first, so that ties stay."""
+    values = sorted(GRID[name], key=lambda value: value != getattr(config, name))
+    return [config.model_copy(update={name: value}) for value in values]
 
 
 def learning_curve(run: RunFolder) -> list[tuple[int, float, float]]:

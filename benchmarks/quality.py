@@ -1,0 +1,161 @@
+"""Recall@1 of all nine methods on real data: the paper's setting, and a map of harder regimes.
+
+``make reproduce`` runs it whole (hours, goes on where it was stopped), ``make reproduce-fast`` a short
+version of the same shape. Every method gets the same data order, variations, network, budget and
+grid; options are chosen on validation data in the two main settings, and the regimes take them from
+there. The figures land in benchmarks/results/quality.json and from there in docs/results.md.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from tables import fill_documents
+
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.sources import absolute_data
+from bayestriplet.evaluation.comparison import rank, rows_of
+from bayestriplet.training.compare import Comparison
+from bayestriplet.training.trials import Trial
+
+RESULTS = Path(__file__).parent / "results" / "quality.json"
+METHODS = ("bunca", "but", "proxy-nca", "ba", "nca", "dws", "bsh", "ep", "bh")
+OURS = ("bunca", "but")
+SUBSET = {"train": 1500, "val": 200}  # items a class of PathMNIST's
+# Where class distributions should help: few matches in a batch, few or wrong labels, classes in turn.
+REGIMES: dict[str, dict[str, Any]] = {
+    "one item a class in a batch": {"batches": "one-per-class", "batch_size": 10},
+    "batches of 10": {"batch_size": 10},
+    "batches of 20": {"batch_size": 20},
+    "random batches of 20": {"batches": "random", "batch_size": 20},
+    "classes in sequence": {"batches": "sequential"},
+    "imbalance 1:50": {"imbalance": 50.0, "batches": "random"},
+    "10 items a class": {"per_class": 10},
+    "50 items a class": {"per_class": 50},
+    "30% wrong labels": {"label_noise": 0.3},
+}
+
+
+class Lines:
+    """Prints a line a run, with the number of those that are there."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.number = console, 0
+
+    def started(self, trial: Trial) -> None:
+        """Nothing to say yet."""
+
+    def finished(self, trial: Trial, results: dict[str, Any], was_there: bool) -> None:
+        self.number += 1
+        if not was_there:
+            recall = results["test"][trial.config.method]["recall@1"]["value"]
+            self.console.print(
+                f"{self.number:4d}  {trial.name}  test R@1 {100 * recall:.2f}", highlight=False
+            )
+
+
+def subset_of(path: Path, folder: Path) -> Path:
+    """Return a PathMNIST file with 1,500 items a class to train and 200 to validate on.
+
+    Made from the official file by one fixed generator; a file of that size already is returned.
+    """
+    with np.load(path, allow_pickle=False) as file:
+        if len(file["train_labels"]) <= 9 * SUBSET["train"]:
+            return path
+        arrays = {name: file[name] for name in file.files}
+    rng = np.random.default_rng(73690)
+    for split, number in SUBSET.items():
+        labels = arrays[f"{split}_labels"].squeeze()
+        rows = [rng.choice(np.flatnonzero(labels == k), number, replace=False) for k in range(9)]
+        kept = np.sort(np.concatenate(rows))
+        for kind in ("images", "labels"):
+            arrays[f"{split}_{kind}"] = arrays[f"{split}_{kind}"][kept]
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(folder / "pathmnist-subset.npz", **arrays)
+    return folder / "pathmnist-subset.npz"
+
+
+def base_of(data: str, steps: int, **options: Any) -> TrainConfig:
+    return TrainConfig(
+        data=data, width=0.25, max_steps=steps, validate_every=steps, patience=0, **options
+    )  # fmt: skip
+
+
+def without_paths(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return what is worth keeping of a comparison: figures and options, not where files were."""
+    settings = {name: value for name, value in summary["settings"].items() if value not in (None, False)}
+    settings["data"] = summary["data"]
+    methods = {
+        method: {
+            "chosen": entry["chosen"],
+            "seeds": {
+                seed: {name: round(value, 2) for name, value in scores.items() if name != "learning"}
+                for seed, scores in entry["seeds"].items()
+            },
+        }
+        for method, entry in summary["methods"].items()
+    }
+    floors = {
+        name: {measure: round(value, 2) for measure, value in scores.items()}
+        for name, scores in summary["floors"].items()
+    }
+    return {**summary, "settings": settings, "methods": methods, "floors": floors}
+
+
+def best_of(main: dict[str, Any]) -> tuple[str, ...]:
+    """Return BUT, BUNCA and the two best baselines of a main setting, by validation-tuned means."""
+    ranked = [row.method for row in rank(rows_of(main))]
+    return (*OURS, *[method for method in ranked if method not in OURS][:2])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--pathmnist", type=Path, help="pathmnist.npz; without it only MNIST is used")
+    parser.add_argument("--fast", action="store_true", help="a short version, under 20 minutes on 2 cores")
+    parser.add_argument("--out", type=Path, default=Path("runs/quality"), help="folder of the runs")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="JSON to write")
+    options = parser.parse_args()
+    console = Console()
+    lines = Lines(console)
+    data = {"mnist": "mnist"}
+    if options.pathmnist:
+        path = subset_of(options.pathmnist, options.out)
+        data["pathmnist"] = absolute_data(f"pathmnist:{path}")
+    else:
+        console.print("No --pathmnist: the colorectal-cancer half is left out.")
+    steps, seeds, regime_steps = (100, 2, 100) if options.fast else (800, 5, 500)
+    found: dict[str, Any] = {"main": {}, "regimes": {}}
+    for name, source in data.items():
+        console.rule(f"{name}, the paper's setting")
+        extra = {"per_class": 500} if options.fast else {}
+        comparison = Comparison(
+            base_of(source, steps, **extra), METHODS, tuple(range(seeds)), not options.fast
+        )
+        summary = comparison.run(options.out / name, options.jobs, lines)
+        found["main"][name] = without_paths(summary)
+        save(found, options.results)
+    winners = found["main"]["mnist"]
+    chosen = {method: entry["chosen"] for method, entry in winners["methods"].items()}
+    for name, regime in REGIMES.items():
+        console.rule(f"mnist, {name}")
+        base = base_of("mnist", regime_steps, **regime)
+        comparison = Comparison(base, best_of(winners), tuple(range(seeds)), False, chosen)
+        folder = options.out / ("regime-" + name.replace(" ", "-").replace(":", "-").replace("%", ""))
+        found["regimes"][name] = without_paths(comparison.run(folder, options.jobs, lines))
+        save(found, options.results)
+    if not options.fast:
+        fill_documents()
+    console.print(f"Figures: {options.results}")
+
+
+def save(found: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

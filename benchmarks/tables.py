@@ -1,0 +1,119 @@
+"""The tables of docs/results.md and the README, made from the committed figures.
+
+A table stands between ``<!-- NAME -->`` and ``<!-- end -->``. ``python benchmarks/tables.py`` renews them;
+a test checks that they are what the JSON says.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayestriplet.evaluation.comparison import (
+    Row,
+    cells,
+    difference,
+    floor_cells,
+    half_width,
+    rank,
+    rows_of,
+    to_markdown,
+)
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "results.md")
+OURS = ("bunca", "but")
+SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
+
+
+def main_table(summary: dict[str, Any]) -> str:
+    """Return the table of a main setting: nine methods, floors, the paper's figures."""
+    table = [*cells(rows_of(summary), summary["data"]), *floor_cells(summary["floors"])]
+    return to_markdown([row[:SECONDS] + row[SECONDS + 1 :] for row in table])
+
+
+def regime_table(regimes: dict[str, Any]) -> str:
+    """Return who wins where: Recall@1 of each method, and our best less the best other, paired by seed."""
+    methods = list(next(iter(regimes.values()))["methods"])
+    table = [["regime", *methods, "ours - best other", "first"]]
+    for name, summary in regimes.items():
+        rows = {row.method: row for row in rows_of(summary)}
+        gap, interval = lead(list(rows.values()))
+        best = rank(list(rows.values()))[0].method
+        verdict = f"**{best}**" if abs(gap) > interval else f"{best}, not clearly"
+        recalls = [f"{rows[m].mean('recall@1'):.2f}±{rows[m].half_width('recall@1'):.2f}" for m in methods]
+        table.append([name, *recalls, f"{gap:+.2f}±{interval:.2f}", verdict])
+    return to_markdown(table)
+
+
+def lead(rows: list[Row]) -> tuple[float, float]:
+    """Return the mean of our best method less the best other one, and half its 95% interval."""
+    ranked = rank(rows)
+    ours = next(row for row in ranked if row.method in OURS)
+    other = next(row for row in ranked if row.method not in OURS)
+    gap = difference(ours, other)
+    return gap.value, gap.half_width
+
+
+def ablation_table(ablation: dict[str, Any]) -> str:
+    """Return what each departure from a recipe does to Recall@1."""
+    table = [["", "recipe, with one change", "R@1", "change, paired by seed"]]
+    for group, rows in ablation["rows"].items():
+        whole = np.array([value for value in rows[next(iter(rows))] if value is not None])
+        for name, values in rows.items():
+            if any(value is None for value in values):
+                table.append([group, name, "-", "cannot be trained: not finite"])
+                continue
+            gaps = np.array(values) - whole
+            change = "" if not gaps.any() else f"{gaps.mean():+.2f}±{half_width(gaps):.2f}"
+            mean = f"{np.mean(values):.2f}±{half_width(np.array(values)):.2f}"
+            table.append([group, name, mean, change])
+    return to_markdown(table)
+
+
+def long_table(runs: dict[str, Any]) -> str:
+    """Return the long runs: one seed each, trained until they no longer improve."""
+    table = [["data", "method", "steps", "R@1", "R@4", "R@8", "R@16"]]
+    for name, run in runs.items():
+        recalls = [f"{100 * run['test'][f'recall@{k}']:.2f}" for k in (1, 4, 8, 16)]
+        table.append([name, run["method"], f"{run['steps']:,}", *recalls])
+    return to_markdown(table)
+
+
+def blocks() -> dict[str, str]:
+    """Return every table that there are figures for, by name."""
+    out = {}
+    if (path := RESULTS / "quality.json").is_file():
+        quality = json.loads(path.read_text(encoding="utf-8"))
+        out |= {name: main_table(summary) for name, summary in quality["main"].items()}
+        out["regimes"] = regime_table(quality["regimes"])
+    if (path := RESULTS / "ablation.json").is_file():
+        ablation = json.loads(path.read_text(encoding="utf-8"))
+        out |= {f"ablation {name}": ablation_table(one) for name, one in ablation.items()}
+    if (path := RESULTS / "long.json").is_file():
+        out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
+    return out
+
+
+def fill(text: str, tables: dict[str, str]) -> str:
+    """Return a document with its tables renewed."""
+
+    def renew(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return f"<!-- {name} -->\n{tables[name]}<!-- end -->" if name in tables else match.group(0)
+
+    return re.sub(r"<!-- ([a-z ]+) -->\n(?:.*?\n)??<!-- end -->", renew, text, flags=re.DOTALL)
+
+
+def fill_documents() -> None:
+    """Renew the tables of all documents."""
+    for path in DOCUMENTS:
+        if path.is_file():
+            path.write_text(fill(path.read_text(encoding="utf-8"), blocks()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    fill_documents()

@@ -23,3 +23,7 @@ class MissingDependencyError(BayesTripletError, ImportError):
 
 class DataError(BayesTripletError, ValueError):
     """A file or folder of images is missing, broken or not laid out as it should be."""
+
+
+class DivergenceError(BayesTripletError, ArithmeticError):
+    """A training broke down: its loss or its embeddings are no longer finite."""

@@ -138,3 +138,14 @@ def test_options_chosen_elsewhere_are_used_without_tuning(tmp_path):
     summary = comparison.run(tmp_path / "out", 1, Silent())
     assert summary["methods"]["but"]["chosen"] == {"lr": 2e-3, "margin": 0.4, "normalize": True}
     assert summary["methods"]["ba"]["chosen"]["margin"] == 0.25
+
+
+def test_options_that_break_down_are_the_worst_of_a_search_and_not_repeated(tmp_path):
+    trial, watcher = Trial(base(method="proxy-nca", normalize=False, lr=1e30)), Silent()
+    for _ in range(2):
+        (found,) = run_trials([trial], tmp_path, 1, watcher)
+        assert (found["status"], found["validation_recall@1"]) == ("diverged", 0.0)
+    assert (watcher.made, watcher.known) == ([trial.name], [trial.name])
+    comparison = Comparison(base(), ("proxy-nca",), (0,), False, {"proxy-nca": {"lr": 1e30}})
+    with pytest.raises(InputError, match=r"proxy-nca-seed0-.* broke down: .* try a lower --lr"):
+        comparison.run(tmp_path / "out", 1, watcher)

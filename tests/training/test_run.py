@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from bayestriplet import recall_at_k
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import BayesTripletError, DataError, InputError
+from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.model.encoder import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
@@ -228,13 +228,13 @@ def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(t
     monkeypatch.setattr(
         "bayestriplet.triplets.criteria.triplet_loss", lambda triplets, **_: triplets.anchor.sum() * math.nan
     )
-    with pytest.raises(InputError, match="the loss is nan at step 0: try a lower --lr"):
+    with pytest.raises(DivergenceError, match="the loss is nan at step 0: try a lower --lr"):
         train(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_network_that_diverges_ends_training_with_one_line(tmp_path):
-    with pytest.raises(InputError, match=r"training failed at step .*: embeddings must be finite"):
+    with pytest.raises(DivergenceError, match=r"training failed at step .*: embeddings must be finite"):
         train(tmp_path / "run", lr=1e30, normalize=False, validate_every=100)
     assert not (tmp_path / "run").exists()
 

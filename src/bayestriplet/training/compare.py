@@ -48,6 +48,9 @@ class Comparison:
             for seed in self.seeds
         ]
         results = run_trials(trials, out / "runs", jobs, watcher)
+        for trial, found in zip(trials, results, strict=True):
+            if found["status"] == "diverged":
+                raise InputError(f"{out / 'runs' / trial.name} broke down: {found['reason']}")
         summary = self._summarise(out, chosen, trials, results)
         write_whole(
             out / "comparison.json", lambda path: path.write_text(json.dumps(summary, indent=1) + "\n")

@@ -7,7 +7,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.errors import BayesTripletError, DivergenceError
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.triplets.baselines import baseline
 from bayestriplet.triplets.criteria import BUNCA, BUT
@@ -41,11 +41,11 @@ class EmbeddingModule(LightningModule):
         try:
             loss: Tensor = self.criterion(self.encoder.features(images), labels)
         except BayesTripletError as error:
-            raise InputError(
+            raise DivergenceError(
                 f"training failed at step {self.global_step}: {error}; try a lower --lr"
             ) from None
         if not torch.isfinite(loss):
-            raise InputError(f"the loss is {loss.item()} at step {self.global_step}: try a lower --lr")
+            raise DivergenceError(f"the loss is {loss.item()} at step {self.global_step}: try a lower --lr")
         self.train_loss = float(loss.detach())
         return loss
 

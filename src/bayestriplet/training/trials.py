@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import InputError
+from bayestriplet.errors import DivergenceError, InputError
 from bayestriplet.evaluation.run_folder import RunFolder
 
 LEAST_DISK = 200_000_000  # bytes that have to be free before a run is begun
@@ -99,18 +99,33 @@ def _run_one(config: TrainConfig, path: Path) -> None:
         shutil.rmtree(path)
     run = TrainingRun(config, path, Console(quiet=True))
     try:
-        run.fit(resume)
-    except InputError:
-        if not resume:
-            raise
-        shutil.rmtree(path)  # the leftovers cannot be gone on with: begin again
-        run = TrainingRun(config, path, Console(quiet=True))
-        run.fit()
-    run.finish(only_scores=True)
+        try:
+            run.fit(resume)
+        except InputError:
+            if not resume:
+                raise
+            shutil.rmtree(path)  # the leftovers cannot be gone on with: begin again
+            run = TrainingRun(config, path, Console(quiet=True))
+            run.fit()
+    except DivergenceError as error:
+        _note_divergence(config, path, error)
+    else:
+        run.finish(only_scores=True)
+
+
+def _note_divergence(config: TrainConfig, path: Path, error: DivergenceError) -> None:
+    """Leave word that these options cannot be trained with: in a search they are the worst."""
+    shutil.rmtree(path, ignore_errors=True)
+    run = RunFolder.create(path)
+    run.write_config(config)
+    run.write_results(
+        {"method": config.method, "seed": config.seed, "status": "diverged", "reason": str(error),
+         "validation_recall@1": 0.0, "test": None}
+    )  # fmt: skip
 
 
 def read_finished(path: Path) -> dict[str, Any] | None:
-    """Return the results of a run that was finished, None where it is still to be made."""
+    """Return the results of a run that came to its end, None where it is still to be made."""
     run = RunFolder(path)
     if not run.results.is_file():
         return None
@@ -118,7 +133,7 @@ def read_finished(path: Path) -> dict[str, Any] | None:
         results = run.read_results()
     except InputError as error:
         raise InputError(f"{error}; delete {path} to repeat that run") from None
-    return results if results["status"] == "finished" else None
+    return results if results["status"] in ("finished", "diverged") else None
 
 
 def check_disk(folder: Path) -> None:

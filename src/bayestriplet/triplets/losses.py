@@ -1,10 +1,13 @@
 """Losses over triplets: pure functions, with a zero that has a gradient where no triplet exists."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from bayestriplet.errors import InputTypeError
 from bayestriplet.options import check_choice, check_number
+from bayestriplet.triplets.sphere import refuse_second_derivative
 from bayestriplet.triplets.triplets import Triplets
 
 PAIRINGS = ("paired", "all")
@@ -35,11 +38,26 @@ def triplet_loss(
     else:
         gap = near.unsqueeze(2) - far.unsqueeze(1)  # (B, S, S)
         mask = triplets.mask.unsqueeze(2) & triplets.mask.unsqueeze(1)
-    hinge = torch.relu(gap + margin).masked_fill(~mask, 0)
-    if reduction == "sum":
-        return hinge.sum()
-    number = (hinge > 0).sum() if reduction == "active" else mask.sum()
-    return hinge.sum() / number.clamp_min(1)
+    value: Tensor = _Hinge.apply(gap, mask, margin, reduction)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _Hinge(torch.autograd.Function):
+    """The sum or mean of max(0, gap + margin) over a mask; its slope is the same for all active terms."""
+
+    @staticmethod
+    def forward(ctx: Any, gap: Tensor, mask: Tensor, margin: float, reduction: str) -> Tensor:
+        active = (gap > -margin) & mask
+        total = torch.where(active, gap + margin, 0).sum()
+        ctx.number = 1 if reduction == "sum" else max(1, int((mask if reduction == "mean" else active).sum()))
+        ctx.save_for_backward(active)
+        return total / ctx.number
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        refuse_second_derivative()
+        (active,) = ctx.saved_tensors
+        return active * (gradient / ctx.number), None, None, None
 
 
 def nca_loss(

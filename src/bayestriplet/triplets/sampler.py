@@ -105,9 +105,9 @@ class TripletSampler(nn.Module):
             anchor = to_sphere(anchor)
         if self.training:
             posterior.absorb(anchor, labels, sizes)
-        negative_labels, mask = self._choose_negatives(labels, generator)  # (B, S), (B, S)
         if self.draws == "joined":
-            return self._join(anchor, labels, negative_labels, mask, generator)
+            return self._join(anchor, labels, generator)
+        negative_labels, mask = self._choose_negatives(labels, generator)  # (B, S), (B, S)
         wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
         points, classes, index = self._draw(wanted, mask.expand_as(wanted), generator)
         points = self._finish(points, classes, anchor, labels)  # (P, D)
@@ -121,9 +121,7 @@ class TripletSampler(nn.Module):
             points = _CarryMeans.apply(points, classes, anchor, labels, number)  # type: ignore[no-untyped-call]
         return to_sphere(points) if self.normalize else points
 
-    def _join(
-        self, anchor: Tensor, labels: Tensor, negatives: Tensor, mask: Tensor, generator: Generator | None
-    ) -> Triplets:
+    def _join(self, anchor: Tensor, labels: Tensor, generator: Generator | None) -> Triplets:
         """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
         posterior = self.posterior
         seen = posterior.seen > 0  # (K,)
@@ -132,16 +130,18 @@ class TripletSampler(nn.Module):
         drawn = self._draw_classes(distinct, num, generator).flatten(0, 1)  # (P - B, D)
         classes = distinct.repeat_interleave(num)
         points = torch.cat([self._finish(drawn, classes, anchor, labels), anchor])  # (P, D)
-        point_labels = torch.cat([classes, labels]).expand(len(labels), -1)  # (B, P)
-        mask = (point_labels != labels.unsqueeze(1)) & seen[labels].unsqueeze(1)
+        point_labels = torch.cat([classes, labels])  # (P,)
+        mask = (point_labels != labels.unsqueeze(1)) & seen[labels].unsqueeze(1)  # (B, P)
         if self.num_negatives is not None:
+            negatives, _ = self._choose_negatives(labels, generator)
             chosen = torch.zeros(len(labels), posterior.num_classes, dtype=torch.bool, device=labels.device)
-            met = chosen.scatter(1, negatives, True)  # drawn points of the classes an anchor meets
-            mask[:, : len(classes)] &= met.gather(1, point_labels[:, : len(classes)])
-        first = (seen.cumsum(0) - 1)[labels] * num  # (B,) row of the first draw of the anchor's class
-        positive = _pick_positives(labels, first, num, len(points), generator)
+            chosen.scatter_(1, negatives, True)  # the classes whose draws an anchor meets
+            mask[:, : len(classes)] &= chosen[:, classes]
+        positive = _pick_positives(point_labels, labels, generator)  # (B, P)
         index = torch.stack([positive, torch.arange(len(points), device=labels.device).expand_as(mask)])
-        return Triplets(anchor, points, index.masked_fill(~mask, 0), labels, point_labels, mask)
+        return Triplets(
+            anchor, points, index.mul_(mask), labels, point_labels.expand_as(mask), mask
+        )  # fmt: skip
 
     def _choose_negatives(self, labels: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
@@ -203,26 +203,21 @@ class TripletSampler(nn.Module):
         return points.flatten(0, 1), distinct.repeat_interleave(num), index.masked_fill_(~mask, 0)
 
 
-def _pick_positives(
-    labels: Tensor, first: Tensor, num: int, number: int, generator: Generator | None
-) -> Tensor:
-    """Pick, ``number`` times for each anchor, a point of its class: rows (B, number) of drawn + own points.
+def _pick_positives(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:
+    """Pick, P times for each anchor, a point of its class with equal chances: rows (B, P) of the points.
 
-    A class's points are its ``num`` draws, from row ``first`` (B,) on, and the batch's items
-    but for the anchor itself, which stand behind all draws in the order of the batch.
+    The points (P,) end with the anchors (B,) themselves; none is its own positive. A class without
+    another point gets any row.
     """
-    size = torch.bincount(labels)  # (K,)
-    order = labels.argsort(stable=True)  # (B,) rows of the batch, class by class
-    start = (size.cumsum(0) - size)[labels]  # (B,) where the anchor's class begins in there
+    size = torch.bincount(point_labels)  # (K,)
+    order = point_labels.argsort(stable=True)  # (P,) the points, class by class
+    start = (size.cumsum(0) - size)[labels].unsqueeze(1)  # (B, 1) where the anchor's class begins in there
     place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=labels.device))
-    choices = (num + size[labels] - 1).unsqueeze(1)  # (B, 1)
-    dice = torch.rand(len(labels), number, generator=generator, device=labels.device)
-    choice = (dice * choices).long().minimum(choices - 1)  # (B, number)
-    item = choice - num + start.unsqueeze(1)  # place of another item of the class
-    item += item >= place.unsqueeze(1)
-    behind = number - len(labels)  # all draws
-    own = order[item.clamp(0, len(order) - 1)] + behind
-    return torch.where(choice < num, first.unsqueeze(1) + choice, own)
+    others = size[labels].unsqueeze(1) - 1  # (B, 1)
+    dice = torch.rand(len(labels), len(order), generator=generator, device=labels.device)
+    spot = (dice * others).long().add_(start)  # (B, P)
+    spot += spot >= place[len(order) - len(labels) :].unsqueeze(1)  # past the anchor itself
+    return order[spot.clamp_(max=len(order) - 1)]
 
 
 class _CarryMeans(torch.autograd.Function):

@@ -57,11 +57,11 @@ class Triplets:
         """
         with torch.autocast(self.anchor.device.type, enabled=False):
             if len(self.points) <= 2 * self.mask.shape[1] * self.anchor.shape[1]:
-                both = _PickedDistances.apply(self.anchor, self.points, self.index)  # type: ignore[no-untyped-call]
+                both = _PickedDistances.apply(self.anchor, self.points, self.index, squared)  # type: ignore[no-untyped-call]
             else:
                 both = _ListedDistances.apply(self.anchor, self.points[self.index])  # type: ignore[no-untyped-call]
-            if not squared:
-                both = both.clamp_min(torch.finfo(both.dtype).tiny).sqrt()
+                if not squared:
+                    both = both.clamp_min(torch.finfo(both.dtype).tiny).sqrt()
         near, far = both.unbind()
         return near, far
 
@@ -80,32 +80,39 @@ class Triplets:
 
 
 class _PickedDistances(torch.autograd.Function):
-    """Squared distances (2, B, S) of anchors (B, D) to the points (P, D) at an index (2, B, S).
+    """Distances (2, B, S), squared or not, of anchors (B, D) to the points (P, D) at an index (2, B, S).
 
     All B x P of them are one matrix product. Anchors and points are centred first, because
     |a|^2 + |p|^2 - 2 a p cancels badly far from the origin.
     """
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor) -> Tensor:
+    def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool) -> Tensor:
         center = points.mean(0)
         anchor, points = anchor - center, points - center
         lengths = torch.linalg.vector_norm(anchor, dim=1, keepdim=True).square()
         matrix = torch.addmm(torch.linalg.vector_norm(points, dim=1).square(), anchor, points.mT, alpha=-2)
         matrix.add_(lengths).clamp_min_(0)
-        ctx.save_for_backward(anchor, points, index)
+        if not squared:
+            matrix.sqrt_()
+        ctx.squared = squared
+        ctx.save_for_backward(anchor, points, index, matrix)
         return matrix.expand(2, -1, -1).gather(2, index)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         refuse_second_derivative()
-        anchor, points, index = ctx.saved_tensors
+        anchor, points, index, matrix = ctx.saved_tensors
         weight = anchor.new_zeros(len(anchor), len(points))
-        weight.scatter_add_(1, index[0], gradient[0]).scatter_add_(1, index[1], gradient[1]).mul_(2)
+        weight.scatter_add_(1, index[0], gradient[0]).scatter_add_(1, index[1], gradient[1])
+        if ctx.squared:
+            weight.mul_(2)
+        else:  # the slope of a root is 1 / (2 d)
+            weight.div_(matrix).masked_fill_(matrix == 0, 0)
         with torch.autocast(weight.device.type, enabled=False):
             to_anchor = weight.sum(1, keepdim=True) * anchor - weight @ points
             to_points = weight.sum(0).unsqueeze(1) * points - weight.mT @ anchor
-        return to_anchor, to_points, None
+        return to_anchor, to_points, None, None
 
 
 class _ListedDistances(torch.autograd.Function):

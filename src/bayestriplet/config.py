@@ -64,7 +64,7 @@ class TrainConfig(BaseModel):
     )
     max_steps: int | None = Field(None, ge=1, description="Batches, at most.")
     validate_every: int | None = Field(
-        None, ge=1, description="Steps between validations; an epoch if not given."
+        None, ge=0, description="Steps between validations; an epoch if not given, 0: never."
     )
     patience: int = Field(
         10, ge=0, description="Stop after this many validations without progress; 0: never."

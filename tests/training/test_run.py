@@ -371,3 +371,12 @@ def test_validation_items_are_never_trained_on(tmp_path):
     images = open_data("digits")
     parts = [set(images.indices(split)) for split in ("train", "val", "test")]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 1797
+
+
+def test_without_validations_the_last_network_is_kept(tmp_path):
+    run, scores = train(tmp_path / "run", validate_every=0, max_steps=4)
+    results = run.folder.read_results()
+    assert results["validation_recall@1"] is None
+    assert results["best_step"] == results["steps"] == 4
+    assert run.folder.checkpoint.is_file()
+    assert scores is not None

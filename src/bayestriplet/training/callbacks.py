@@ -27,6 +27,8 @@ COLUMNS = ("step", "epoch", "loss", "active", "lr", "recall@1", "seconds")
 class Validation(Callback):
     """Recall@1 on the validation split every so many steps; keeps the best encoder and stops in time.
 
+    With ``every`` 0 nothing is validated, and the last encoder is kept.
+
     The criterion is not called, so the posterior never sees a validation item.
     """
 
@@ -41,16 +43,20 @@ class Validation(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
         step = trainer.global_step
-        if step % self.every == 0 or step == module.steps:
+        if self.is_due(step, module.steps):
             self.validate(trainer, module)
             if self.patience and self.waited >= self.patience:
                 trainer.should_stop = True
             save_checkpoint(trainer, self.run)
 
+    def is_due(self, step: int, last: int) -> bool:
+        """Whether a step ends with a validation, or the training with it."""
+        return step == last or (self.every > 0 and step % self.every == 0)
+
     def validate(self, trainer: Trainer, module: EmbeddingModule) -> None:
         """Measure the current network and keep it if it is the best so far."""
         step = trainer.global_step
-        if not len(self.indices):
+        if not len(self.indices) or not self.every:
             self.best_step = step
             return
         vectors = embed(
@@ -113,7 +119,7 @@ class StepLog(Callback):
         step = trainer.global_step
         self.seconds = time.perf_counter() - self.since
         self.progress.step(step, module.train_loss, self.active)
-        validated = step % self.validation.every == 0 or step == module.steps
+        validated = self.validation.is_due(step, module.steps)
         if step % LOG_EVERY and not validated:
             return
         self.active = module.active_share()

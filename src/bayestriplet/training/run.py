@@ -141,7 +141,7 @@ class TrainingRun:
         for note in notes if self.is_first else ():
             self.console.print(f"[yellow]Note:[/] {note.message}", highlight=False)
         bar = TrainingProgress(self.console if self.is_first else Console(quiet=True))
-        every = config.validate_every or batches.batches_per_epoch
+        every = batches.batches_per_epoch if config.validate_every is None else config.validate_every
         validation = Validation(self.images, every, config.patience, self.folder, bar)
         log = StepLog(self.folder, batches.batches_per_epoch, validation, bar)
         interruption = Interruption(self.folder)

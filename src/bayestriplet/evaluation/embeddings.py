@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.images import to_unit
 
 BATCH = 256
 Report = Callable[[int, int], None]  # items done, items in all
@@ -30,7 +31,7 @@ class _Images(Dataset[Tensor]):
 
 def to_tensor(pixels: NDArray[np.uint8]) -> Tensor:
     """Return pixels (b, H, W, C) as a float tensor (b, C, H, W) in 0 .. 1."""
-    return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+    return torch.from_numpy(to_unit(pixels)).permute(0, 3, 1, 2)
 
 
 def image_batches(

@@ -23,13 +23,14 @@ from bayestriplet.data.batches import KINDS
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import DataError, InputError
+from bayestriplet.errors import DataError, InputError, MissingDependencyError
 from bayestriplet.evaluation.embeddings import embed, pixel_statistics
 from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
 from bayestriplet.evaluation.report import Scores, to_json
 from bayestriplet.evaluation.run_data import check_unchanged
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
 from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
+from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.training.callbacks import Interruption, StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
@@ -97,10 +98,13 @@ class TrainingRun:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
-    def finish(self, tell: Tell | None = None, floors: bool = True) -> dict[str, Scores] | None:
+    def finish(
+        self, tell: Tell | None = None, floors: bool = True, export: bool = True
+    ) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
-        An interrupted training is not scored, but what there is can be used.
+        An interrupted training is not scored, but what there is can be used. ``export`` also
+        writes the encoder as ONNX.
         """
         encoder, validation = self._module.encoder, self._validation
         if validation.best_weights:
@@ -108,6 +112,8 @@ class TrainingRun:
         encoder.cpu().eval()
         write_whole(self.folder.model, lambda path: save_encoder(encoder, path))
         self._write_posterior(encoder, tell)
+        if export:
+            self._write_onnx(encoder, tell)
         scores = None
         if not self._interrupted and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
@@ -217,6 +223,17 @@ class TrainingRun:
         metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(self.images.classes)}
         tensors = dict(posterior.state_dict())
         write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
+
+    def _write_onnx(self, encoder: Encoder, tell: Tell | None) -> None:
+        """Write the encoder for searching; a training is worth keeping also where that cannot be done."""
+        if tell is not None:
+            tell("Exporting the encoder", 0, 0)
+        fingerprint = fingerprint_of(self.folder.model)
+        try:
+            write_whole(self.folder.encoder, lambda path: export_onnx(encoder, fingerprint, path))
+        except (InputError, MissingDependencyError) as error:
+            self.folder.encoder.unlink(missing_ok=True)  # of an earlier network of this run
+            self.console.print(f"[yellow]Warning:[/] {escape(str(error))}", highlight=False)
 
     def _write_results(self, scores: dict[str, Scores] | None) -> None:
         validation = self._validation

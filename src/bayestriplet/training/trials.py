@@ -106,7 +106,7 @@ def _run_one(config: TrainConfig, path: Path) -> None:
         shutil.rmtree(path)  # the leftovers cannot be gone on with: begin again
         run = TrainingRun(config, path, Console(quiet=True))
         run.fit()
-    run.finish(floors=False)
+    run.finish(floors=False, export=False)
 
 
 def read_finished(path: Path) -> dict[str, Any] | None:

@@ -54,6 +54,14 @@ def decode_one(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
     return shape_image(image, size, channels)
 
 
+def shape_pixels(pixels: NDArray[np.uint8], size: int, channels: int) -> NDArray[np.uint8]:
+    """Return pixels (H, W), (H, W, 1) or (H, W, 3) as (size, size, channels), as a file of them would be."""
+    from PIL import Image
+
+    grey = pixels.ndim == 3 and pixels.shape[2] == 1
+    return shape_image(Image.fromarray(pixels[..., 0] if grey else pixels), size, channels)
+
+
 def to_unit(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return pixels (b, H, W, C) in 0 .. 1, the range that encoders take."""
     return pixels.astype(np.float32) / np.float32(255)

@@ -15,7 +15,7 @@ LAYERS = [
     {"posterior"},
     {"triplets", "data", "model"},
     {"evaluation"},
-    {"training"},
+    {"training", "retrieval"},
     {"cli"},
 ]
 HOME = {  # third-party libraries with a single place
@@ -71,6 +71,14 @@ def test_importing_the_package_loads_no_heavy_library():
     code = f"import sys, bayestriplet; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_retrieval_never_loads_torch():
+    names = sorted(path.stem for path in (SOURCE / "retrieval").glob("*.py") if path.stem != "__init__")
+    load = "; ".join(f"import bayestriplet.retrieval.{name}" for name in names)
+    code = f"import sys; {load}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_every_public_name_resolves_and_unknown_ones_do_not():

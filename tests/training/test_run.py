@@ -19,6 +19,7 @@ from bayestriplet.errors import BayesTripletError, DataError, InputError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.model.encoder import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.training import callbacks
 from bayestriplet.training import run as training
 from bayestriplet.training.module import EmbeddingModule
@@ -59,7 +60,7 @@ def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
     run, scores = train(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     files = ["config.toml", "results.json", "metrics.csv", "model.safetensors", "posterior.safetensors"]
-    assert names == {*files, "splits.csv", "last.ckpt", "tensorboard"}
+    assert names == {*files, "predictive.safetensors", "splits.csv", "last.ckpt", "tensorboard"}
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["format"], results["status"], results["steps"], results["seed"]) == (1, "finished", 30, 0)
     assert results["test"]["but"]["recall@1"]["value"] == scores["but"]["recall@1"].value
@@ -91,7 +92,15 @@ def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_o
     np.testing.assert_allclose(state["count"], count)
     np.testing.assert_allclose(state["item_mean"], mean, atol=1e-10)
     np.testing.assert_allclose(state["item_scatter"], scatter, atol=1e-9)
-    ClassPosterior(10, 16, dtype=torch.float64).load_state_dict(state)
+    posterior = ClassPosterior(10, 16, dtype=torch.float64)
+    posterior.load_state_dict(state)
+    items = embed(encoder, run.images, test)
+    predictive = Predictive.load(run.folder.predictive)
+    expected = posterior.class_probabilities(torch.from_numpy(items), temperature=predictive.temperature)
+    np.testing.assert_allclose(predictive.probabilities(items), expected, atol=1e-9)
+    assert predictive.classes == run.images.classes
+    assert len(predictive.held_out) == len(run.images.indices("val"))
+    assert 20 < predictive.novelty(items).mean() < 80  # test items are like validation items
 
 
 @pytest.mark.parametrize("method", ["bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"])

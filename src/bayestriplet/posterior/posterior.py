@@ -12,11 +12,7 @@ from bayestriplet.posterior.checks import check_classes, check_embeddings, check
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import draw_normal, draw_student
 from bayestriplet.posterior.grouping import group_rows
-from bayestriplet.posterior.predictive import (
-    class_log_probabilities,
-    definite_factor,
-    student_log_density,
-)
+from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities, definite_factor
 from bayestriplet.posterior.priors import (
     NIWPosterior,
     NIWPrior,
@@ -254,18 +250,21 @@ class ClassPosterior(nn.Module):
         """Log posterior density (N, K) of x (N, D) as the mean of each class (docs/method.md, eq. 6)."""
         return self._log_density(x, next_item=False)
 
-    @torch.no_grad()
     def _log_density(self, x: Tensor, next_item: bool) -> Tensor:
         x = check_embeddings(x, self.dim, "x").double()
-        seen = self.seen.nonzero().squeeze(1)  # (P,)
         out = x.new_full((len(x), self.num_classes), -math.inf)
-        with torch.autocast(x.device.type, enabled=False):
-            niw = self._conditioned(seen)
-            freedom = self._freedom(niw)
-            spread = (next_item + 1 / niw.kappa) / freedom  # (P,)
-            factor = definite_factor(niw.scale, repair=self.prior != "improper")
-            out[:, seen] = student_log_density(x, niw.mean.double(), factor, spread, freedom)
+        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+            out[:, self.seen > 0] = self.student_classes(next_item).log_density(x)
         return out.to(self.item_mean.dtype)
+
+    @torch.no_grad()
+    def student_classes(self, next_item: bool = True) -> StudentClasses:
+        """Return the distribution of the next item, or of the mean, of every class that was seen."""
+        with torch.autocast(self.item_mean.device.type, enabled=False):
+            niw = self._conditioned(self.seen.nonzero().squeeze(1))
+            freedom = self._freedom(niw)
+            factor = definite_factor(niw.scale, repair=self.prior != "improper")
+        return StudentClasses(niw.mean.double(), factor, (next_item + 1 / niw.kappa) / freedom, freedom)
 
     def class_probabilities(
         self, x: Tensor, class_prior: Tensor | None = None, temperature: float = 1.0

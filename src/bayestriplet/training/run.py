@@ -26,6 +26,7 @@ from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError, InputError, MissingDependencyError
 from bayestriplet.evaluation.embeddings import embed, pixel_statistics
 from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
+from bayestriplet.evaluation.predictive_file import HeldOut, write_predictive
 from bayestriplet.evaluation.report import Scores, to_json
 from bayestriplet.evaluation.run_data import check_unchanged
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
@@ -209,20 +210,28 @@ class TrainingRun:
         )
 
     def _write_posterior(self, encoder: Encoder, tell: Tell | None) -> None:
-        """Fit the posterior exactly, without memory, to the final network's training embeddings."""
+        """Fit the posterior exactly, without memory, to the final network's training embeddings.
+
+        What it predicts is tempered on the validation embeddings and written beside it.
+        """
         from safetensors.torch import save_file
 
-        indices = self.images.indices("train")
+        images, classes = self.images, self.images.classes
         report = None if tell is None else (lambda done, total: tell("Fitting the posterior", done, total))
-        vectors = embed(encoder, self.images, indices, self.config.workers or 0, report)
-        posterior = ClassPosterior(len(self.images.classes), self.config.dim, dtype=torch.float64)
-        labels = torch.from_numpy(self.images.labels[indices])
+        indices, held_out = images.indices("train"), images.indices("val")
+        vectors = embed(
+            encoder, images, np.concatenate([indices, held_out]), self.config.workers or 0, report
+        )
+        posterior = ClassPosterior(len(classes), self.config.dim, dtype=torch.float64)
+        labels = torch.from_numpy(images.labels[indices])
         for start in range(0, len(indices), 4096):
-            part = slice(start, start + 4096)
+            part = slice(start, min(start + 4096, len(indices)))
             posterior.update(torch.from_numpy(vectors[part]), labels[part])
-        metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(self.images.classes)}
+        metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(classes)}
         tensors = dict(posterior.state_dict())
         write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
+        validation = HeldOut(vectors[len(indices) :], images.labels[held_out])
+        write_predictive(self.folder.predictive, self.folder.model, posterior, classes, validation)
 
     def _write_onnx(self, encoder: Encoder, tell: Tell | None) -> None:
         """Write the encoder for searching; a training is worth keeping also where that cannot be done."""

@@ -44,7 +44,7 @@ class Graph:
 
     @property
     def vectors(self) -> Vectors:
-        """The vectors (n, D), without a copy."""
+        """The vectors (n, D), without a copy: they last as long as the graph does."""
         faiss = import_faiss()
         flat = faiss.downcast_index(self.index.storage)
         return faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d).reshape(flat.ntotal, flat.d)
@@ -62,8 +62,7 @@ class Graph:
     @classmethod
     def load(cls, path: Path, breadth: int, recall: float) -> "Graph":
         """Read a saved graph."""
-        faiss = import_faiss()
-        return cls(faiss.downcast_index(faiss.read_index(str(path))), breadth, recall)
+        return cls(import_faiss().read_index(str(path)), breadth, recall)
 
 
 def recall_of(found: Any, exact: Any) -> float:

@@ -1,5 +1,6 @@
 """The index of a run: images put in, images and vectors asked about."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows
+from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.retrieval.queries import Queries, read_queries
 from bayestriplet.retrieval.store import Store, open_store
 
@@ -30,14 +32,17 @@ ADDED = "added"  # source of items that came with no set
 class Index:
     """Images of any number, searchable by the encoder of a run. No torch is needed."""
 
-    def __init__(self, run: Path, encoder: OnnxEncoder, store: Store) -> None:
-        self.run, self.encoder, self.store = run, encoder, store
+    def __init__(
+        self, run: Path, encoder: OnnxEncoder, store: Store, predictive: Predictive | None = None
+    ) -> None:
+        self.run, self.encoder, self.store, self.predictive = run, encoder, store, predictive
 
     @classmethod
     def open(cls, run: str | Path, store: str | None = None) -> "Index":
         """Open the index of a run folder, or of another store; there may be nothing in it yet."""
         encoder = OnnxEncoder.open(Path(run))
-        index = cls(Path(run), encoder, open_store(Path(run), store))
+        predictive = _load_predictive(Path(run), encoder)
+        index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
         found = index.store.fingerprint()
         if found not in (None, encoder.fingerprint):
             raise StateError(
@@ -82,10 +87,21 @@ class Index:
             hint = nearest(where["label"], self.encoder.classes) if "label" in where else ""
             raise InputError(f"no item of the index has {told}{hint}")
         answers = []
-        for name, hits in zip(queries.names, found, strict=True):
+        for name, hits, said in zip(queries.names, found, self._predict(queries), strict=True):
             neighbours = make_neighbours(hits)
-            answers.append(Answer(name, neighbours, take_vote(neighbours)))
+            answers.append(Answer(name, neighbours, take_vote(neighbours), *said))
         return answers
+
+    def _predict(self, queries: Queries) -> list[tuple[dict[str, float] | None, float | None]]:
+        """Return class probabilities and novelty of every query, as far as the run can tell."""
+        if self.predictive is None:
+            return [(None, None)] * len(queries.names)
+        shares = self.predictive.probabilities(queries.vectors).tolist()  # (n, K)
+        novelty = self.predictive.novelty(queries.vectors).tolist()
+        return [
+            (dict(zip(self.predictive.classes, row, strict=True)), None if math.isnan(value) else value)
+            for row, value in zip(shares, novelty, strict=True)
+        ]
 
     def _hits(
         self, queries: Queries, k: int, where: Mapping[str, str], own: Sequence[str] | None
@@ -183,3 +199,31 @@ class Index:
                 f"{images.name} has {images.channels} channels; the run was trained on {channels}"
             )
         return images
+
+
+def _load_predictive(run: Path, encoder: OnnxEncoder) -> Predictive | None:
+    """Return what the run says of new items; one trained before there was such a file says nothing."""
+    path = run / "predictive.safetensors"
+    if not path.is_file():
+        return None
+    predictive = Predictive.load(path)
+    if predictive.encoder != encoder.fingerprint:
+        raise StateError(f"{path} and encoder.onnx are of different networks; `bayestriplet export {run}`")
+    return predictive
+
+
+def _added_items(
+    read: Queries, hashes: Sequence[str], labels: Sequence[str] | None, ids: Sequence[str] | None,
+    groups: Sequence[str] | None,
+) -> tuple[Item, ...]:  # fmt: skip
+    """Return the items that images become which came with no set."""
+    blank = [""] * len(hashes)
+    files = blank if read.paths is None else [str(path.absolute()) for path in read.paths]
+    names = ids if ids is not None else [file or own for file, own in zip(files, hashes, strict=True)]
+    for argument, values in (("labels", labels), ("ids", ids), ("groups", groups)):
+        if values is not None and len(values) != len(hashes):
+            raise InputError(f"{argument} must be {len(hashes)}, one per image; got {len(values)}")
+    if len(set(names)) < len(names):
+        raise InputError("ids must differ, and so must images without ids")
+    columns = zip(names, labels or blank, files, groups or blank, hashes, strict=True)
+    return tuple(Item(name, label, path, group, ADDED, own) for name, label, path, group, own in columns)

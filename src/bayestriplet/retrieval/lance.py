@@ -29,6 +29,7 @@ class LanceStore:
 
     def __init__(self, uri: str, folder: Path | None, copies: Path) -> None:
         self.uri, self.folder, self.copies = uri, folder, copies
+        self._database: Any = None
         self._table: Any = None
         self._loaded: Memory | None = None
 
@@ -112,7 +113,7 @@ class LanceStore:
             names = sorted(path.name for path in manifests)
             return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] if names else None
         with self._errors("cannot be reached"):
-            if TABLE not in self._connect().table_names():
+            if TABLE not in self._connect().list_tables().tables:
                 return None
             table = self._open()
             table.checkout_latest()
@@ -140,13 +141,15 @@ class LanceStore:
         return Memory.make(key, fingerprint, vectors, columns, progress)
 
     def _connect(self) -> Any:
-        try:
-            import lancedb
-        except ImportError as error:
-            raise MissingDependencyError(
-                "an index needs LanceDB: pip install 'bayestriplet[search]'"
-            ) from error
-        return lancedb.connect(self.uri)
+        if self._database is None:
+            try:
+                import lancedb
+            except ImportError as error:
+                raise MissingDependencyError(
+                    "an index needs LanceDB: pip install 'bayestriplet[search]'"
+                ) from error
+            self._database = lancedb.connect(self.uri)
+        return self._database
 
     def _open(self) -> Any:
         if self._table is None:

@@ -77,7 +77,9 @@ class MilvusStore:
         return "search is Milvus's own"
 
     def search(self, vectors: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
-        condition = " and ".join(f"{field} == {json.dumps(value)}" for field, value in where.items())
+        condition = " and ".join(
+            f"{field} == {json.dumps(value, ensure_ascii=False)}" for field, value in where.items()
+        )
         step = max(1, RESULTS // k)
         found: list[list[Hit]] = []
         with self._errors("cannot be searched"):
@@ -131,7 +133,7 @@ class MilvusStore:
                 raise MissingDependencyError(
                     f"{self.uri} is Milvus: pip install 'bayestriplet[milvus]'"
                 ) from error
-            for name in ("pymilvus", "milvus_lite"):  # what they log is raised as well
+            for name in ("pymilvus", "milvus_lite", "grpc"):  # what they log is raised as well
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             token = os.environ.get("MILVUS_TOKEN", "")
             self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE)

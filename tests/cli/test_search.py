@@ -17,6 +17,7 @@ from tests.data.test_images import png_header
 from tests.retrieval.test_encoder import make_run
 
 ROOT = Path(__file__).parents[2]
+DIGITS = load_digits()
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def assert_one_line(answer, *parts):
 
 def save_scan(number, path):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(np.rint(load_digits().images[number] * (255 / 16)).astype(np.uint8)).save(path)
+    Image.fromarray(np.rint(DIGITS.images[number] * (255 / 16)).astype(np.uint8)).save(path)
     return path
 
 
@@ -78,7 +79,7 @@ def test_a_training_leaves_the_encoder_that_export_makes(digits_run, call, tmp_p
 def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
     run = shutil.copytree(digits_run, tmp_path / "run")
     for i in range(30):
-        save_scan(i, tmp_path / "scans" / str(load_digits().target[i]) / f"{i}.png")
+        save_scan(i, tmp_path / "scans" / str(DIGITS.target[i]) / f"{i}.png")
     code, said, _ = call("index", run, tmp_path / "scans")
     assert code == 0
     lines = said.splitlines()
@@ -196,7 +197,7 @@ def test_a_damaged_table_is_one_line_and_can_be_made_anew(indexed, query, call, 
 def test_files_that_were_moved_are_noted_and_the_answer_given(digits_run, query, call, tmp_path):
     run = shutil.copytree(digits_run, tmp_path / "run")
     for i in range(20):
-        save_scan(i, tmp_path / "scans" / str(load_digits().target[i]) / f"{i}.png")
+        save_scan(i, tmp_path / "scans" / str(DIGITS.target[i]) / f"{i}.png")
     call("index", run, tmp_path / "scans")
     (tmp_path / "scans").rename(tmp_path / "elsewhere")
     code, said, errors = call("search", run, query, "-k", "3", "--montage", tmp_path / "montage.png")

@@ -10,10 +10,12 @@ from bayestriplet.errors import DataError, InputError, InputTypeError, StateErro
 from bayestriplet.retrieval.answers import Neighbour, take_vote
 from tests.retrieval.test_encoder import make_run
 
+DIGITS = load_digits()
+
 
 def scan(number):
     """A digit as the run saw it in training."""
-    return np.rint(load_digits().images[number] * (255 / 16)).astype(np.uint8)
+    return np.rint(DIGITS.images[number] * (255 / 16)).astype(np.uint8)
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def scans(tmp_path):
     """Real scans as PNG files, a folder a class; by name, the number of the digit."""
     root = tmp_path / "scans"
     for i in range(100):
-        of_class = root / str(load_digits().target[i])
+        of_class = root / str(DIGITS.target[i])
         of_class.mkdir(parents=True, exist_ok=True)
         Image.fromarray(scan(i)).save(of_class / f"{i}.png")
     return root
@@ -174,7 +176,7 @@ def test_probabilities_and_novelty_are_those_of_the_run(run):
     index = bt.Index.open(run)
     index.update("digits", split="train")
     answers = index.search(np.stack([scan(i) for i in range(200)]), k=10)
-    labels = [str(label) for label in load_digits().target[:200]]
+    labels = [str(label) for label in DIGITS.target[:200]]
     for answer in answers:
         assert list(answer.probabilities) == list("0123456789")
         assert sum(answer.probabilities.values()) == pytest.approx(1)

@@ -76,10 +76,10 @@ def test_a_folder_that_was_moved_keeps_its_items_with_new_paths(run, scans, tmp_
 def test_sets_of_other_names_stay(run, scans):
     index = bt.Index.open(run)
     index.update(str(scans))
-    assert counts(index.update("digits", split="test")) == (358, 0, 0, 0)
-    assert counts(index.update("digits")) == (1439, 0, 0, 358)
-    assert counts(index.update("digits", split="val")) == (0, 0, 1438, 359)
-    assert len(index) == 459
+    assert counts(index.update("digits", split="test")) == (359, 0, 0, 0)
+    assert counts(index.update("digits")) == (1438, 0, 0, 359)
+    assert counts(index.update("digits", split="val")) == (0, 0, 1437, 360)
+    assert len(index) == 460
     only = index.search(scan(3), k=5, where={"source": "scans"})[0].neighbours
     assert {one.id.split("/")[0] for one in only} == {"scans"}
 
@@ -216,7 +216,7 @@ def test_the_index_of_another_encoder_is_refused(run, tmp_path, name):
     make_run(tmp_path / "other", dim=16, channels=1, size=8, mean=(0.5,), deviation=(0.3,))
     with pytest.raises(StateError, match=r"was made with another encoder \(.*\) than that of .*other"):
         bt.Index.open(tmp_path / "other", store)
-    assert len(bt.Index.open(run, store)) == 358
+    assert len(bt.Index.open(run, store)) == 359
 
 
 def test_milvus_holds_the_same_index(run, scans, tmp_path):

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,16 +16,14 @@ LEAST_SHARE = 0.001  # probability of a class that is worth a word
 
 
 def show_answers(answers: list[Answer]) -> None:
-    """Print a table a query."""
+    """Print a line and a table a query."""
     console = Console(highlight=False)
     for answer in answers:
-        table = Table(
-            title=escape(describe(answer)), title_justify="left", title_style="", box=SIMPLE_HEAD,
-            padding=(0, 0, 0, 1), pad_edge=False,
-        )  # fmt: skip
+        console.print(escape(describe(answer)), soft_wrap=True)
+        table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
         for heading in ("rank", "label", "distance", "item"):
-            table.add_column(heading, justify="right" if heading in ("rank", "distance") else "left",
-                             overflow="fold")  # fmt: skip
+            side: Literal["left", "right"] = "right" if heading in ("rank", "distance") else "left"
+            table.add_column(heading, justify=side, overflow="fold")
         for one in answer.neighbours:
             table.add_row(str(one.rank), escape(one.label), f"{one.distance:.4f}", escape(one.path or one.id))
         console.print(table)
@@ -32,15 +31,14 @@ def show_answers(answers: list[Answer]) -> None:
 
 def describe(answer: Answer) -> str:
     """Return what an answer says, in a line: the vote, the probable classes, the novelty."""
-    vote = answer.vote
-    number = len(answer.neighbours)
-    parts = ["no labels" if vote is None else f"{vote.label} ({vote.share * number:.0f} of {number})"]
+    vote, number = answer.vote, len(answer.neighbours)
+    parts = [
+        "no labels" if vote is None else f"{vote.label}, {vote.share * number:.0f} of {number} neighbours"
+    ]
     if answer.probabilities is not None:
         likely = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:SHOWN]
-        told = [
-            f"{name} {100 * share:.1f}%" for name, share in likely if share >= 0.001 or name == likely[0][0]
-        ]
-        parts.append("probably " + ", ".join(told))
+        told = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
+        parts.append("probability " + ", ".join(told))
     if answer.novelty is not None:
         parts.append(f"novelty {answer.novelty:.1f}" + ", unlike anything indexed" * answer.is_unlike)
     return f"{answer.query}: " + "; ".join(parts)

@@ -12,7 +12,7 @@ from bayestriplet.posterior.checks import check_classes, check_embeddings, check
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import draw_normal, draw_student
 from bayestriplet.posterior.grouping import group_rows
-from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities, definite_factor
+from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
 from bayestriplet.posterior.priors import (
     NIWPosterior,
     NIWPrior,
@@ -254,17 +254,11 @@ class ClassPosterior(nn.Module):
         x = check_embeddings(x, self.dim, "x").double()
         out = x.new_full((len(x), self.num_classes), -math.inf)
         with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-            out[:, self.seen > 0] = self.student_classes(next_item).log_density(x)
-        return out.to(self.item_mean.dtype)
-
-    @torch.no_grad()
-    def student_classes(self, next_item: bool = True) -> StudentClasses:
-        """Return the distribution of the next item, or of the mean, of every class that was seen."""
-        with torch.autocast(self.item_mean.device.type, enabled=False):
             niw = self._conditioned(self.seen.nonzero().squeeze(1))
-            freedom = self._freedom(niw)
-            factor = definite_factor(niw.scale, repair=self.prior != "improper")
-        return StudentClasses(niw.mean.double(), factor, (next_item + 1 / niw.kappa) / freedom, freedom)
+            self._freedom(niw)  # raises where there is no density
+            students = StudentClasses.of(niw, next_item, repair=self.prior != "improper")
+            out[:, self.seen > 0] = students.log_density(x)
+        return out.to(self.item_mean.dtype)
 
     def class_probabilities(
         self, x: Tensor, class_prior: Tensor | None = None, temperature: float = 1.0

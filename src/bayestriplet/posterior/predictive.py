@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from bayestriplet.errors import InputError, InputTypeError, StateError
+from bayestriplet.posterior.priors import NIWPosterior
 
 
 def definite_factor(scale: Tensor, repair: bool) -> Tensor:
@@ -40,6 +41,13 @@ class StudentClasses:
     factor: Tensor  # (P, D, D), lower triangular
     spread: Tensor  # (P,)
     freedom: Tensor  # (P,)
+
+    @classmethod
+    def of(cls, niw: NIWPosterior, next_item: bool = True, repair: bool = True) -> "StudentClasses":
+        """Return the distributions of the next item, or of the mean, of every class of ``niw``."""
+        freedom = niw.nu - niw.mean.shape[1] + 1
+        factor = definite_factor(niw.scale, repair)
+        return cls(niw.mean.double(), factor, (next_item + 1 / niw.kappa) / freedom, freedom)
 
     @property
     def log_normaliser(self) -> Tensor:

@@ -55,15 +55,16 @@ class Predictive:
 
     def probabilities(self, vectors: ArrayLike) -> Floats:
         """Return the probability (N, K) of each class for vectors (N, D) (docs/method.md, eq. 8)."""
+        return np.exp(self.log_probabilities(vectors))
+
+    def log_probabilities(self, vectors: ArrayLike) -> Floats:
+        """Return the logarithms (N, K) of the probabilities, which stay finite where those round to 0."""
         joint = self._log_joint(vectors)
-        weights = np.exp(joint - joint.max(1, keepdims=True))
-        return weights / weights.sum(1, keepdims=True)
+        return joint - np.logaddexp.reduce(joint, 1)[:, None]
 
     def novelty_scores(self, vectors: ArrayLike) -> Floats:
         """Return -log sum_k pi_k p_k^(1/T) (N,): the larger, the less any class explains a vector."""
-        joint = self._log_joint(vectors)
-        most = joint.max(1)
-        return -(most + np.log(np.exp(joint - most[:, None]).sum(1)))
+        return -np.logaddexp.reduce(self._log_joint(vectors), 1)
 
     def novelty(self, vectors: ArrayLike) -> Floats:
         """Return the percentage (N,) of held-out items that are less novel; ties count half.

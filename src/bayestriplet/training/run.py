@@ -21,12 +21,12 @@ from rich.markup import escape
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.batches import KINDS
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.regimes import make_imbalanced, make_noisy
+from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError, InputError, MissingDependencyError
-from bayestriplet.evaluation.embeddings import embed, pixel_statistics
+from bayestriplet.evaluation.embeddings import Embedded, embed, pixel_statistics
 from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
-from bayestriplet.evaluation.predictive_file import HeldOut, write_predictive
+from bayestriplet.evaluation.predictive_file import write_predictive
 from bayestriplet.evaluation.report import Scores, to_json
 from bayestriplet.evaluation.run_data import check_unchanged
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
@@ -54,6 +54,8 @@ class TrainingRun:
             config.data, seed=config.seed, per_class=config.per_class, size=config.size,
             skip_bad=config.skip_bad, progress=progress,
         )  # fmt: skip
+        if config.without is not None:
+            self.images, _ = hold_out(self.images, config.without)
         if config.imbalance is not None:
             self.images = make_imbalanced(self.images, config.imbalance, config.seed)
         if config.label_noise:
@@ -212,26 +214,26 @@ class TrainingRun:
     def _write_posterior(self, encoder: Encoder, tell: Tell | None) -> None:
         """Fit the posterior exactly, without memory, to the final network's training embeddings.
 
-        What it predicts is tempered on the validation embeddings and written beside it.
+        How it is read to predict is fitted to the validation embeddings and written beside it.
         """
         from safetensors.torch import save_file
 
-        images, classes = self.images, self.images.classes
-        report = None if tell is None else (lambda done, total: tell("Fitting the posterior", done, total))
-        indices, held_out = images.indices("train"), images.indices("val")
-        vectors = embed(
-            encoder, images, np.concatenate([indices, held_out]), self.config.workers or 0, report
-        )
+        classes = self.images.classes
+        train, held_out = (self._embed(encoder, split, tell) for split in ("train", "val"))
         posterior = ClassPosterior(len(classes), self.config.dim, dtype=torch.float64)
-        labels = torch.from_numpy(images.labels[indices])
-        for start in range(0, len(indices), 4096):
-            part = slice(start, min(start + 4096, len(indices)))
-            posterior.update(torch.from_numpy(vectors[part]), labels[part])
+        for start in range(0, len(train.labels), 4096):
+            part = slice(start, start + 4096)
+            posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
         metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(classes)}
         tensors = dict(posterior.state_dict())
         write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
-        validation = HeldOut(vectors[len(indices) :], images.labels[held_out])
-        write_predictive(self.folder.predictive, self.folder.model, posterior, classes, validation)
+        write_predictive(self.folder.predictive, self.folder.model, posterior, classes, train, held_out)
+
+    def _embed(self, encoder: Encoder, split: str, tell: Tell | None) -> Embedded:
+        indices = self.images.indices(split)
+        report = None if tell is None else (lambda done, total: tell("Fitting the posterior", done, total))
+        vectors = embed(encoder, self.images, indices, self.config.workers or 0, report)
+        return Embedded(vectors, self.images.labels[indices])
 
     def _write_onnx(self, encoder: Encoder, tell: Tell | None) -> None:
         """Write the encoder for searching; a training is worth keeping also where that cannot be done."""

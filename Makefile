@@ -15,9 +15,13 @@ demo: $(READY)
 	@$(BIN)/bayestriplet train mnist --width 0.25 --max-steps 3000 --validate-every 750 --out $(RUN)
 	@echo "Drawing its figures ..."
 	@$(BIN)/bayestriplet figures $(RUN)
+	@echo "Indexing its test images, and searching them ..."
+	@$(BIN)/bayestriplet index $(RUN) mnist --split test
+	@$(BIN)/bayestriplet search $(RUN) docs/images/query.png --montage $(RUN)/figures/search.png
 	@echo "Try next:"
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet evaluate $(RUN) --gallery train    # look for neighbours among the training images"
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet train mnist --method bh --width 0.25 --max-steps 3000 --out runs/bh    # another method"
+	@echo "  $(BIN)/bayestriplet search $(RUN) docs/images/letter.png    # what is no digit"
 	@echo "  $(BIN)/bayestriplet train FOLDER --out runs/mine    # your own images, a subfolder a class"
 
 test: $(READY)
@@ -33,6 +37,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/recall.py
+	$(BIN)/python benchmarks/search.py
 
 # PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file).
 reproduce: $(READY)

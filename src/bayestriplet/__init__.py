@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayestriplet.posterior.priors import NIWPrior as NIWPrior
     from bayestriplet.posterior.statistics import ClassStatistics as ClassStatistics
     from bayestriplet.posterior.statistics import merge as merge
+    from bayestriplet.retrieval.index import Index as Index
     from bayestriplet.triplets.baselines import baseline as baseline
     from bayestriplet.triplets.criteria import BUNCA as BUNCA
     from bayestriplet.triplets.criteria import BUT as BUT
@@ -31,6 +32,7 @@ _WHERE = {
     "NIWPrior": "posterior.priors",
     "ClassStatistics": "posterior.statistics",
     "merge": "posterior.statistics",
+    "Index": "retrieval.index",
     "baseline": "triplets.baselines",
     "BUNCA": "triplets.criteria",
     "BUT": "triplets.criteria",

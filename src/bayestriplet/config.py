@@ -35,6 +35,11 @@ class TrainConfig(BaseModel):
         description="Long tail: keep 1/R of the training items of the last class, all of the first.",
     )
     label_noise: float = Field(0.0, ge=0, lt=1, description="Share of training items given a wrong label.")
+    without: str | None = Field(
+        None,
+        min_length=1,
+        description="Classes held out of training, comma-separated; their test items are the novel ones.",
+    )
     batches: Literal["balanced", "random", "one-per-class", "sequential"] = Field(
         "balanced", description="How batches are put together: balanced, random, one-per-class or sequential."
     )

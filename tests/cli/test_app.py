@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from sklearn.datasets import load_digits
 
 import bayestriplet
@@ -106,7 +108,55 @@ def test_train_prints_the_table_and_what_to_do_next(trained):
 def test_evaluate_repeats_the_figures_of_training(trained):
     out, _ = trained
     done = run("evaluate", out, *BACKBONE, "--json")
-    assert json.loads(done.stdout) == json.loads((out / "results.json").read_text())["test"]
+    found = json.loads(done.stdout)
+    assert found["retrieval"] == json.loads((out / "results.json").read_text())["test"]
+    assert found["novelty"] is None
+    assert list(found["probabilities"]) == ["posterior", "kNN vote", "distance to means"]
+    for row in found["probabilities"].values():
+        assert 0 < row["log_loss"]["low"] < row["log_loss"]["value"] < 2
+        assert 0 <= row["ece"] < 0.2
+
+
+def test_evaluate_prints_probabilities_and_says_where_they_are_missing(trained, tmp_path):
+    out, _ = trained
+    done = run("evaluate", out, *BACKBONE)
+    for part in ("log loss", "ECE", "posterior", "kNN vote", "distance to means"):
+        assert part in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    shutil.copytree(out, tmp_path / "run")
+    (tmp_path / "run" / "predictive.safetensors").unlink()
+    done = run("evaluate", tmp_path / "run", *BACKBONE)
+    assert done.returncode == 0, done.stderr
+    assert "No probabilities" in done.stdout
+
+
+def test_probabilities_of_another_model_are_refused(trained, tmp_path):
+    out, _ = trained
+    shutil.copytree(out, tmp_path / "run")
+    other = load_file(out / "model.safetensors")
+    with safe_open(out / "model.safetensors", "pt") as file:
+        metadata = file.metadata()
+    save_file({name: value + 0 if name.endswith("bias") else -value for name, value in other.items()},
+              tmp_path / "run" / "model.safetensors", metadata)  # fmt: skip
+    done = run("evaluate", tmp_path / "run", *BACKBONE)
+    assert_one_line(done, "predictive.safetensors belongs to another model.safetensors: train again")
+
+
+def test_a_run_without_some_classes_tells_their_items_as_novel(tmp_path):
+    out = tmp_path / "run"
+    options = [*SMALL[:4], "--max-steps", "150", "--validate-every", "150", "--without", "0,6"]
+    done = run("train", "digits", *options, "--out", out)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((out / "splits.csv").open()))
+    assert {row["label"] for row in rows} == set("12345789")
+    done = run("evaluate", out, *BACKBONE, "--json")
+    found = json.loads(done.stdout)
+    assert found["retrieval"] == json.loads((out / "results.json").read_text())["test"]
+    assert 0.7 < found["novelty"]["posterior"] <= 1
+    assert 0.7 < found["novelty"]["nearest training item"] <= 1
+    assert "AUROC" in run("evaluate", out, *BACKBONE).stdout
+    assert_one_line(run("train", "digits", "--without", "x", "--out", tmp_path / "new"), "no class of digits")
+    assert not (tmp_path / "new").exists()
 
 
 def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
@@ -115,7 +165,9 @@ def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
     assert "against 1,078 of train" in done.stdout, done.stderr
     done = run("evaluate", out, *BACKBONE, "--data", folder, "--json")
     assert done.returncode == 0, done.stderr
-    assert 0.2 < json.loads(done.stdout)["but"]["recall@1"]["value"] <= 1
+    found = json.loads(done.stdout)
+    assert 0.2 < found["retrieval"]["but"]["recall@1"]["value"] <= 1
+    assert found["probabilities"] is None  # other data than the run's own
 
 
 def test_a_folder_of_images_is_trained_on_with_worker_processes(folder, tmp_path):
@@ -234,11 +286,10 @@ def test_a_run_is_measured_on_the_items_it_did_not_train_on_also_after_files_wer
     printed = json.loads((tmp_path / "run" / "results.json").read_text())["test"]
     for i in range(7):
         shutil.copy(next((folder / "1").iterdir()), images / "0" / f"00{i}.png")
-    assert (
-        json.loads(run("evaluate", tmp_path / "run", "--json").stdout) == printed
-    )  # from another folder, too
+    again = run("evaluate", tmp_path / "run", "--json")  # from another folder, too
+    assert json.loads(again.stdout)["retrieval"] == printed
     same = run("evaluate", tmp_path / "run", "--gallery", images, "--json")
-    assert json.loads(same.stdout) == printed  # no item finds itself
+    assert json.loads(same.stdout)["retrieval"] == printed  # no item finds itself
     next((images / "7").iterdir()).unlink()
     assert_one_line(run("evaluate", tmp_path / "run"), "1 items", "are gone")
 

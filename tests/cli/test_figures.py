@@ -36,7 +36,7 @@ def test_the_command_draws_a_run_and_says_what_each_file_shows(trained):
     done = run(trained, "--seed", "3")
     assert done.exit_code == 0, done.exception
     lines = done.stdout.splitlines()
-    names = ["umap.png", "retrieval.png", "curves.png", "classes.png"]
+    names = ["umap.png", "retrieval.png", "curves.png", "classes.png", "reliability.png"]
     assert [line.split(": ")[0] for line in lines] == [str(trained / "figures" / name) for name in names]
     assert all(len(line.split(": ")[1]) > 20 for line in lines)
     for name in names:

@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 
-from bayestriplet.data.regimes import make_imbalanced, make_noisy
+from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
+from bayestriplet.errors import InputError
 
 
 def counts(images, split):
@@ -30,3 +32,29 @@ def test_wrong_labels_have_their_share_are_all_wrong_and_only_in_training():
     assert (make_noisy(images, 0.3, seed=0).labels == noisy.labels).all()
     assert (make_noisy(images, 0.3, seed=1).labels != noisy.labels).any()
     assert len(np.unique((noisy.labels - images.labels)[changed] % 10)) == 9
+
+
+def test_classes_held_out_leave_all_splits_and_the_others_move_up():
+    images = open_data("digits")
+    known, novel = hold_out(images, "3, 5,8")
+    assert known.classes == tuple("0124679")
+    assert novel.classes == images.classes
+    assert sorted(known.ids + novel.ids) == sorted(images.ids)
+    name = dict(zip(images.ids, images.labels.astype(str), strict=True))
+    assert [known.classes[k] for k in known.labels] == [name[item] for item in known.ids]
+    assert {name[item] for item in novel.ids} == {"3", "5", "8"}
+    split = dict(zip(images.ids, images.splits, strict=True))
+    assert [split[item] for item in known.ids] == known.splits.tolist()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("3,x", "without names 'x', which is no class of digits"),
+        ("3,", "without names ''"),
+        ("0,1,2,3,4,5,6,7,8", "without leaves 1 of the classes of digits; 2 are needed to train"),
+    ],
+)
+def test_classes_that_cannot_be_held_out_are_one_line(names, message):
+    with pytest.raises(InputError, match=message):
+        hold_out(open_data("digits"), names)

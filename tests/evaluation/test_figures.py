@@ -9,11 +9,12 @@ import torch
 from matplotlib.text import Text
 from PIL import Image
 from rich.console import Console
-from scipy.stats import multivariate_normal
+from scipy.stats import binomtest, multivariate_normal
 
 from bayestriplet.config import make_config
 from bayestriplet.errors import InputError, MissingDependencyError
 from bayestriplet.evaluation import figure_style, figures
+from bayestriplet.evaluation.calibration import reliability
 from bayestriplet.evaluation.figure_classes import (
     bhattacharyya,
     classes_figure,
@@ -22,6 +23,11 @@ from bayestriplet.evaluation.figure_classes import (
     read_posterior,
 )
 from bayestriplet.evaluation.figure_curves import Curves, curves_figure, read_curves, smooth
+from bayestriplet.evaluation.figure_reliability import (
+    reliability_figure,
+    selective_accuracy,
+    wilson_interval,
+)
 from bayestriplet.evaluation.figure_retrieval import Retrieval, choose_queries, retrieval_figure
 from bayestriplet.evaluation.figure_style import (
     METHOD_COLOURS,
@@ -320,7 +326,53 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(monkeypatch):
         new_figure(3, "t", "s")
 
 
+# Reliability
+
+
+def drawn_items(number, classes, seed=0):
+    """Probabilities, and labels drawn by them."""
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet(np.full(classes, 0.2), number)
+    return probabilities, (probabilities.cumsum(1) > rng.random((number, 1))).argmax(1)
+
+
+@pytest.mark.parametrize(("number", "classes"), [(3, 2), (2000, 10)])
+def test_reliability_is_drawn_with_its_error(number, classes, tmp_path):
+    probabilities, labels = drawn_items(number, classes)
+    figure = reliability_figure(probabilities, labels, "test items of made ones")
+    assert_is_good(figure, tmp_path / "reliability.png")
+    error = 100 * reliability(probabilities, labels).error
+    assert any(f"calibration error {error:.2f}%" in word for word in words_of(figure))
+    assert f"all items: {100 * (probabilities.argmax(1) == labels).mean():.1f}%" in words_of(figure)
+
+
+def test_probabilities_that_are_all_right_or_all_wrong_can_be_drawn(tmp_path):
+    for k in (0, 1):
+        figure = reliability_figure(np.eye(3)[[0, 1, 2, 0]], np.array([k, k + 1, 2 * (1 - k), k]), "items")
+        save_figure(figure, tmp_path / f"{k}.png")
+
+
+def test_the_interval_of_a_share_is_wilsons_as_scipy_has_it():
+    right, number = np.array([0.0, 3, 17, 40]), np.array([4, 9, 20, 40])
+    low, high = wilson_interval(right, number)
+    for place in range(4):
+        expected = binomtest(int(right[place]), int(number[place])).proportion_ci(method="wilson")
+        assert (low[place], high[place]) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_accuracy_among_the_most_confident_is_that_of_a_slow_loop():
+    confidence = np.array([0.5, 0.9, 0.7, 0.9])
+    right = np.array([False, True, True, False])
+    share, accuracy = selective_accuracy(confidence, right)
+    np.testing.assert_allclose(share, [0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(accuracy, [1, 1 / 2, 2 / 3, 2 / 4])
+
+
 # Runs
+
+
+def uniform(vectors):
+    return np.full((len(vectors), 10), 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +398,7 @@ def test_all_figures_are_written_and_progress_is_told(trained, tmp_path, monkeyp
         monkeypatch.setattr(figures, name, lambda *_: new_figure(1, "t", "s"))
     told = []
     paths = draw_run_figures(
-        trained.folder, trained.images, "test", tmp_path / "out", 0, lambda *now: told.append(now),
+        trained.folder, trained.images, "test", uniform, tmp_path / "out", 0, lambda *now: told.append(now),
         backbone=BACKBONE,
     )  # fmt: skip
     assert paths == {name: tmp_path / "out" / name for name in figures.SHOWS}
@@ -383,14 +435,14 @@ def test_a_run_with_a_file_missing_or_broken_gives_one_line_and_no_figures(
     else:
         (copied.path / file).write_bytes(content)
     with pytest.raises(InputError, match=message) as caught:
-        draw_run_figures(copied, trained.images, "test", tmp_path / "figures", 0, backbone=BACKBONE)
+        draw_run_figures(copied, trained.images, "test", uniform, tmp_path / "figures", 0, backbone=BACKBONE)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "figures").exists()
 
 
 def test_a_backbone_that_is_code_runs_only_when_it_is_named(trained, tmp_path):
     with pytest.raises(InputError, match=r"which is code: give --backbone tests.training"):
-        draw_run_figures(trained.folder, trained.images, "test", tmp_path / "figures", 0)
+        draw_run_figures(trained.folder, trained.images, "test", uniform, tmp_path / "figures", 0)
     assert not (tmp_path / "figures").exists()
 
 
@@ -402,10 +454,12 @@ def test_a_posterior_of_other_classes_is_refused(copied):
 def test_a_folder_that_cannot_be_made_and_too_few_items_are_refused(trained, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match=r"file cannot be used for figures: .*; choose another --out"):
-        draw_run_figures(trained.folder, trained.images, "test", tmp_path / "file", 0, backbone=BACKBONE)
+        draw_run_figures(
+            trained.folder, trained.images, "test", uniform, tmp_path / "file", 0, backbone=BACKBONE
+        )
     few = trained.images.subset(trained.images.indices("test")[:2])
     with pytest.raises(InputError, match="figures need at least 3 items; digits has 2 in split 'test'"):
-        draw_run_figures(trained.folder, few, "test", tmp_path / "out", 0, backbone=BACKBONE)
+        draw_run_figures(trained.folder, few, "test", uniform, tmp_path / "out", 0, backbone=BACKBONE)
 
 
 def test_curves_of_one_row_can_be_drawn(tmp_path):

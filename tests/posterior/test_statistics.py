@@ -119,3 +119,13 @@ def test_scatter_is_symmetric():
     values, labels = items((9, 2, 5), 6)
     scatter = ClassStatistics.from_items(values, labels, 3).scatter
     torch.testing.assert_close(scatter, scatter.mT, rtol=1e-12, atol=1e-12)
+
+
+def test_forgetting_caps_the_count_and_scales_the_scatter_alike():
+    values, labels = torch.randn(12, 3, dtype=torch.float64), torch.tensor([0] * 9 + [1] * 2 + [2])
+    whole = ClassStatistics.from_items(values, labels, 4)
+    kept = whole.forget(3.0)
+    assert kept.count.tolist() == [3, 2, 1, 0]
+    torch.testing.assert_close(kept.scatter[0] / 3, whole.scatter[0] / 9)
+    torch.testing.assert_close(kept.scatter[1:], whole.scatter[1:])
+    assert torch.equal(kept.mean, whole.mean)

@@ -1,4 +1,5 @@
 import csv
+import hashlib
 import json
 import math
 import warnings
@@ -19,6 +20,7 @@ from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, I
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.model.encoder import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.training import callbacks
 from bayestriplet.training import run as training
 from bayestriplet.training.module import EmbeddingModule
@@ -59,7 +61,7 @@ def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
     run, scores = train(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     files = ["config.toml", "results.json", "metrics.csv", "model.safetensors", "posterior.safetensors"]
-    assert names == {*files, "splits.csv", "last.ckpt", "tensorboard"}
+    assert names == {*files, "predictive.safetensors", "splits.csv", "last.ckpt", "tensorboard"}
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["format"], results["status"], results["steps"], results["seed"]) == (1, "finished", 30, 0)
     assert results["test"]["but"]["recall@1"]["value"] == scores["but"]["recall@1"].value
@@ -92,6 +94,14 @@ def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_o
     np.testing.assert_allclose(state["item_mean"], mean, atol=1e-10)
     np.testing.assert_allclose(state["item_scatter"], scatter, atol=1e-9)
     ClassPosterior(10, 16, dtype=torch.float64).load_state_dict(state)
+    items = embed(encoder, run.images, test)
+    predictive = Predictive.load(run.folder.predictive)
+    right = predictive.probabilities(items).argmax(1) == run.images.labels[test]
+    assert right.mean() > 0.7
+    assert predictive.classes == run.images.classes
+    assert predictive.encoder == hashlib.sha256(run.folder.model.read_bytes()).hexdigest()
+    assert len(predictive.held_out) == len(run.images.indices("val"))
+    assert 20 < predictive.novelty(items).mean() < 80  # test items are like validation items
 
 
 @pytest.mark.parametrize("method", ["bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"])
@@ -312,6 +322,9 @@ def test_without_validation_items_the_last_network_is_kept(tmp_path, monkeypatch
     train(tmp_path / "run", max_steps=4)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["best_step"], results["validation_recall@1"]) == (4, None)
+    predictive = Predictive.load(tmp_path / "run" / "predictive.safetensors")
+    assert len(predictive.held_out) == 0
+    assert np.isfinite(predictive.probabilities(np.zeros((1, 16)))).all()
 
 
 def test_resuming_with_other_options_names_the_difference(tmp_path):

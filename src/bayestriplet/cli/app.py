@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import bayestriplet
-from bayestriplet.cli import compare, data, figures, train
+from bayestriplet.cli import compare, data, export, figures, index, search, train
 from bayestriplet.errors import BayesTripletError
 
 app = typer.Typer(
@@ -21,6 +21,9 @@ app.command("train")(train.train)
 app.command("evaluate")(train.evaluate)
 app.command("compare")(compare.compare)
 app.command("figures")(figures.figures)
+app.command("export")(export.export)
+app.command("index")(index.index)
+app.command("search")(search.search)
 
 
 def _print_version(wanted: bool) -> None:

@@ -35,7 +35,7 @@ def figures(
         typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
     ] = None,
 ) -> None:
-    """Draw a run (map, retrievals, curves, classes), a comparison (recall, learning), or regimes."""
+    """Draw a run (map, retrievals, curves, classes, reliability), a comparison, or regimes."""
     first = folders[0]
     if (first / "comparison.json").exists() or len(folders) > 1:
         shown = _draw_comparisons(folders, out or first)
@@ -62,7 +62,8 @@ def _draw_run(
     run: Path, data: str | None, split: str, out: Path, seed: int, skip_bad: bool, backbone: str | None,
     report: "Progress",
 ) -> dict[Path, str]:  # fmt: skip
-    """Draw the four figures of a run; return what each file shows."""
+    """Draw the figures of a run; return what each file shows."""
+    from bayestriplet.cli.evaluation import open_predictive
     from bayestriplet.data.sources import absolute_data
     from bayestriplet.evaluation.figures import SHOWS, draw_run_figures
     from bayestriplet.evaluation.run_data import open_run_data
@@ -75,5 +76,8 @@ def _draw_run(
     name = absolute_data(data or folder.read_config().data)
     images = open_run_data(folder, name, size, skip_bad, report)
     workers = default_workers(images)
-    paths = draw_run_figures(folder, images, split, out, seed, report, workers=workers, backbone=backbone)
+    probabilities = open_predictive(folder).probabilities
+    paths = draw_run_figures(
+        folder, images, split, probabilities, out, seed, report, workers=workers, backbone=backbone
+    )
     return {path: SHOWS[name] for name, path in paths.items()}

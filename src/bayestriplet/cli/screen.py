@@ -1,20 +1,39 @@
 """What commands print: tables, and what to do next."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from bayestriplet.evaluation.report import Scores, score_table, to_json
+from bayestriplet.evaluation.report import (
+    Scores,
+    novelty_table,
+    probability_table,
+    score_table,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from bayestriplet.cli.evaluation import Evaluation
 
 
-def show_scores(title: str, rows: dict[str, Scores], as_json: bool = False) -> None:
-    """Print a table of scores, or JSON for programs."""
+def show_evaluation(found: "Evaluation", as_json: bool = False) -> None:
+    """Print what was measured as tables, or as JSON for programs."""
     if as_json:
-        print(json.dumps(to_json(rows), indent=1))
-    else:
-        Console().print(score_table(title, rows))
+        rows = found.probabilities
+        honesty = None if rows is None else {way: asdict(row) for way, row in rows.items()}
+        whole = {"retrieval": to_json(found.retrieval), "probabilities": honesty, "novelty": found.novelty}
+        print(json.dumps(whole, indent=1))
+        return
+    Console().print(score_table(found.title, found.retrieval))
+    if found.probabilities is not None:
+        Console().print(probability_table(found.probabilities))
+    if found.novelty is not None:
+        Console().print(novelty_table(found.novelty))
+    if found.note:
+        Console(soft_wrap=True).print(found.note, highlight=False)
 
 
 def show_run(out: Path, results: dict[str, Any], scores: dict[str, Scores] | None) -> None:
@@ -26,7 +45,7 @@ def show_run(out: Path, results: dict[str, Any], scores: dict[str, Scores] | Non
         console.print(f"Go on with:  bayestriplet train --resume {out}")
         return
     if scores is not None:
-        show_scores(f"Test items of {results['data']}, in percent", scores)
+        console.print(score_table(f"Test items of {results['data']}, in percent", scores))
     console.print(f"Trained {steps} steps in {minutes:.1f} minutes; kept is the network of step {best}.")
     console.print(f"The run is in [bold]{out}[/]: model, posterior, results.json, metrics.csv, config.toml.")
     console.print(f"Measure it again, or on other data:  bayestriplet evaluate {out}")

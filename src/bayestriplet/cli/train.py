@@ -77,11 +77,11 @@ def evaluate(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Measure a run: Recall@k, R-precision and MAP@R beside raw pixels and the untrained network."""
-    from bayestriplet.cli.screen import show_scores
+    """Measure a run: retrieval beside raw pixels and the untrained network, probabilities, novelty."""
+    from bayestriplet.cli.screen import show_evaluation
 
     with progress_bar() as report:
-        from bayestriplet.cli.evaluation import evaluate_run
+        from bayestriplet.cli.evaluation import Evaluator
 
-        rows, title = evaluate_run(run, data, split, gallery, skip_bad, backbone, report)
-    show_scores(title, rows, json)
+        found = Evaluator(run, skip_bad, backbone, report).evaluate(data, split, gallery)
+    show_evaluation(found, json)

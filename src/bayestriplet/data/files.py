@@ -61,6 +61,22 @@ def examine(listing: Listing, seed: int, size: int | None, progress: Progress | 
     return Examined(images, bad, listing.ignored, tuple(seen.most_common()))
 
 
+def take_listed(listing: Listing, size: int, channels: int) -> LabelledImages:
+    """Return the set of all files, unopened: a bad one is an error when it is read. All are in train."""
+    return LabelledImages(
+        name=listing.name,
+        classes=listing.classes,
+        labels=listing.labels,
+        splits=np.full(len(listing.ids), "train", dtype="<U5"),
+        ids=listing.ids,
+        channels=channels,
+        size=size,
+        kind=listing.kind,
+        groups=listing.groups,
+        paths=listing.paths,
+    )
+
+
 def check_examined(examined: Examined, source: Path, skip_bad: bool) -> LabelledImages:
     """Return the set if no file is bad, or if the bad ones may be left out and every class has others."""
     bad, images = examined.bad, examined.images

@@ -40,12 +40,31 @@ def decode(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
     Transparency is laid on white, 16 bits are scaled to 8 and the camera's orientation is applied.
     """
     try:
+        return decode_one(path, size, channels)
+    except DataError as bad:
+        raise DataError(f"{bad}; replace or remove it, or leave such files out with --skip-bad") from None
+
+
+def decode_one(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+    """Return an image as :func:`decode` does; the error of a bad one says what it is, and no more."""
+    try:
         image, _ = _load(path)
     except _BadImageError as bad:
-        raise DataError(
-            f"{path} {bad}; replace or remove it, or leave such files out with --skip-bad"
-        ) from None
+        raise DataError(f"{path} {bad}") from None
     return shape_image(image, size, channels)
+
+
+def shape_pixels(pixels: NDArray[np.uint8], size: int, channels: int) -> NDArray[np.uint8]:
+    """Return pixels (H, W), (H, W, 1) or (H, W, 3) as (size, size, channels), as a file of them would be."""
+    from PIL import Image
+
+    grey = pixels.ndim == 3 and pixels.shape[2] == 1
+    return shape_image(Image.fromarray(pixels[..., 0] if grey else pixels), size, channels)
+
+
+def to_unit(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return pixels (b, H, W, C) in 0 .. 1, the range that encoders take."""
+    return pixels.astype(np.float32) / np.float32(255)
 
 
 def shape_image(image: "Image.Image", size: int, channels: int) -> NDArray[np.uint8]:

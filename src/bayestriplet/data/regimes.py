@@ -1,16 +1,18 @@
-"""Harder training sets made from a given one: long tails and wrong labels. Other splits stay."""
+"""Harder training sets made from a given one: long tails, wrong labels, classes held out."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.errors import InputError
+from bayestriplet.options import nearest
 
 
 def make_imbalanced(images: LabelledImages, ratio: float, seed: int) -> LabelledImages:
     """Keep ratio^(-k / (K - 1)) of the training items of class k: all of the first, 1 / ratio of the last.
 
-    No class loses its last two items.
+    No class loses its last two items. Validation and test stay whole.
     """
     rng = np.random.default_rng([seed, 1])
     keep = images.splits != "train"
@@ -23,7 +25,10 @@ def make_imbalanced(images: LabelledImages, ratio: float, seed: int) -> Labelled
 
 
 def make_noisy(images: LabelledImages, share: float, seed: int) -> LabelledImages:
-    """Give this share of the training items the label of another class, each equally likely."""
+    """Give this share of the training items the label of another class, each equally likely.
+
+    Validation and test keep their labels.
+    """
     rng = np.random.default_rng([seed, 2])
     rows = np.flatnonzero(images.splits == "train")
     wrong = rng.permutation(rows)[: round(share * len(rows))]
@@ -31,3 +36,25 @@ def make_noisy(images: LabelledImages, share: float, seed: int) -> LabelledImage
     shift = rng.integers(1, len(images.classes), len(wrong))
     labels[wrong] = (labels[wrong] + shift) % len(images.classes)
     return replace(images, labels=labels)
+
+
+def hold_out(images: LabelledImages, names: str) -> tuple[LabelledImages, LabelledImages]:
+    """Return the set without these classes, as if they did not exist, and all items of them alone.
+
+    ``names`` are comma-separated. The classes of the first set are the others, in their order.
+    """
+    chosen = [name.strip() for name in names.split(",")]
+    unknown = [name for name in chosen if name not in images.classes]
+    if unknown:
+        raise InputError(
+            f"without names {unknown[0]!r}, which is no class of {images.name}"
+            f"{nearest(unknown[0], images.classes)}"
+        )
+    left = tuple(name for name in images.classes if name not in chosen)
+    if len(left) < 2:
+        raise InputError(f"without leaves {len(left)} of the classes of {images.name}; 2 are needed to train")
+    number = np.array([left.index(name) if name in left else -1 for name in images.classes], dtype=np.int64)
+    labels = number[images.labels]
+    known = images.subset(np.flatnonzero(labels >= 0).astype(np.int64))
+    novel = images.subset(np.flatnonzero(labels < 0).astype(np.int64))
+    return replace(known, classes=left, labels=labels[labels >= 0]), novel

@@ -1,15 +1,16 @@
 """The data sets there are by name, and how anything a user types is opened."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.files import Examined, check_examined, examine
+from bayestriplet.data.files import Examined, check_examined, examine, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
-from bayestriplet.data.images import import_pillow, shape_image
+from bayestriplet.data.images import import_pillow, shape_pixels
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.manifest import list_manifest
 from bayestriplet.data.mnist import open_mnist
@@ -20,6 +21,7 @@ from bayestriplet.errors import DataError, InputError, MissingDependencyError
 from bayestriplet.options import check_whole, nearest
 
 DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
+Look = Callable[[Listing], Examined]
 MEMORY_LIMIT = 8_000_000_000  # bytes an in-memory set may be enlarged to
 
 
@@ -79,7 +81,7 @@ def open_data(
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
-    examined, source = _open(data, seed, size, progress)
+    examined, source = _open(data, seed, _examining(seed, size, progress), progress)
     images = check_examined(examined, source, skip_bad)
     if per_class is not None:
         images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
@@ -90,8 +92,18 @@ def examine_data(
     data: str, *, seed: int = 0, size: int | None = None, progress: Progress | None = None
 ) -> Examined:
     """Return what :func:`open_data` would find, bad files listed instead of raised."""
-    examined, _ = _open(data, seed, size, progress)
+    examined, _ = _open(data, seed, _examining(seed, size, progress), progress)
     return replace(examined, images=_resize(examined.images, size, progress))
+
+
+def list_data(data: str, *, size: int, channels: int, progress: Progress | None = None) -> LabelledImages:
+    """Return all items of a data set without opening image files, which are to be read in this form.
+
+    One class is enough. What is in memory keeps its own channels.
+    """
+    check_whole("size", size, 1)
+    examined, _ = _open(data, 0, lambda listing: Examined(take_listed(listing, size, channels)), progress)
+    return _resize(examined.images, size, progress)
 
 
 def absolute_data(data: str) -> str:
@@ -112,26 +124,36 @@ def check_name(name: str) -> str:
     )
 
 
-def _open(data: str, seed: int, size: int | None, progress: Progress | None) -> tuple[Examined, Path]:
-    check_whole("seed", seed, 0)
+def _examining(seed: int, size: int | None, progress: Progress | None) -> Look:
+    """Return how files are taken that are to be trained on: every one is decoded, of at least two classes."""
     if size is not None:
         check_whole("size", size, 1)
+
+    def look(listing: Listing) -> Examined:
+        _check_class_number(listing.classes, listing.source)
+        return examine(listing, seed, size, progress)
+
+    return look
+
+
+def _open(data: str, seed: int, look: Look, progress: Progress | None) -> tuple[Examined, Path]:
+    check_whole("seed", seed, 0)
     data = os.fspath(data)
     name, colon, rest = data.partition(":")
     try:
         if name in SOURCES:
-            return _open_named(name, rest if colon else None, seed, size, progress)
-        return _open_path(data, seed, size, progress)
+            return _open_named(name, rest if colon else None, seed, look, progress)
+        return _open_path(data, look)
     except OSError as error:  # a name too long, a folder without permission, a drive that went away
         raise DataError(f"{error.filename or data} cannot be read: {error.strerror or error}") from error
 
 
-def _open_path(data: str, seed: int, size: int | None, progress: Progress | None) -> tuple[Examined, Path]:
+def _open_path(data: str, look: Look) -> tuple[Examined, Path]:
     path = _to_path(data)
     if data and path.is_dir():
-        return examine(_checked(list_folder(path)), seed, size, progress), path
+        return look(list_folder(path)), path
     if path.suffix.lower() == ".csv" and path.is_file():
-        return examine(_checked(list_manifest(path)), seed, size, progress), path
+        return look(list_manifest(path)), path
     if path.suffix.lower() == ".npz" and path.is_file():
         return _in_memory(open_npz(path), path), path
     if data and path.exists():
@@ -142,7 +164,7 @@ def _open_path(data: str, seed: int, size: int | None, progress: Progress | None
 
 
 def _open_named(
-    name: str, where: str | None, seed: int, size: int | None, progress: Progress | None
+    name: str, where: str | None, seed: int, look: Look, progress: Progress | None
 ) -> tuple[Examined, Path]:
     if name in EXAMPLES:
         if not where:
@@ -153,7 +175,7 @@ def _open_named(
         if not path.exists():
             raise DataError(f"there is no file or folder {path}; see 'bayestriplet data get {name}'")
         if name == "crc":
-            return examine(list_crc(path), seed, size, progress), path
+            return look(list_crc(path)), path
         return _in_memory(open_npz(path), path), path
     if where is not None:
         raise InputError(f"{name} takes no path; got {name}:{where}")
@@ -192,11 +214,6 @@ def open_digits(seed: int) -> LabelledImages:
     )
 
 
-def _checked(listing: Listing) -> Listing:
-    _check_class_number(listing.classes, listing.source)
-    return listing
-
-
 def _check_class_number(classes: tuple[str, ...], source: Path) -> None:
     if len(classes) < 2:
         raise DataError(f"{source} has the single class {classes[0]!r}; at least two are needed")
@@ -218,12 +235,9 @@ def _resize(images: LabelledImages, size: int | None, progress: Progress | None)
             f"size {size} would take {needed / 1e9:.0f} GB of memory for {len(images)} images; take less"
         )
     import_pillow()
-    from PIL import Image
-
     pixels = np.empty((len(images), size, size, images.channels), dtype=np.uint8)
     for i, one in enumerate(images.pixels):
-        flat = one[..., 0] if images.channels == 1 else one
-        pixels[i] = shape_image(Image.fromarray(flat), size, images.channels)
+        pixels[i] = shape_pixels(one, size, images.channels)
         if i % 4096 == 0:
             report(progress, "resizing images", i, len(images))
     return replace(images, pixels=pixels, size=size)

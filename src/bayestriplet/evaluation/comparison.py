@@ -98,6 +98,7 @@ def describe_regime(settings: dict[str, Any]) -> str:
     words += [f"{settings['per_class']} items a class"] if settings.get("per_class") else []
     words += [f"imbalance 1:{settings['imbalance']:g}"] if settings.get("imbalance") else []
     words += [f"{settings['label_noise']:.0%} wrong labels"] if settings.get("label_noise") else []
+    words += [f"without {settings['without']}"] if settings.get("without") else []
     words += [f"{settings['batches']} batches"] if settings.get("batches") != "balanced" else []
     words += [f"batch {settings['batch_size']}"] if settings.get("batch_size") else []
     return ", ".join(words)

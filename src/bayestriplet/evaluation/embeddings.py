@@ -1,6 +1,7 @@
 """Vectors of images: from an encoder, or their raw pixels."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,23 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.images import to_unit
+from bayestriplet.model.encoder import Encoder
 
 BATCH = 256
 Report = Callable[[int, int], None]  # items done, items in all
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Embeddings (n, D) of some items with their labels (n,)."""
+
+    vectors: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Embedded":
+        """Return some of the items."""
+        return Embedded(self.vectors[rows], self.labels[rows])
 
 
 class _Images(Dataset[Tensor]):
@@ -30,7 +45,7 @@ class _Images(Dataset[Tensor]):
 
 def to_tensor(pixels: NDArray[np.uint8]) -> Tensor:
     """Return pixels (b, H, W, C) as a float tensor (b, C, H, W) in 0 .. 1."""
-    return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+    return torch.from_numpy(to_unit(pixels)).permute(0, 3, 1, 2)
 
 
 def image_batches(
@@ -50,7 +65,7 @@ def as_it_is(batch: Any) -> Any:
 
 @torch.no_grad()
 def embed(
-    encoder: nn.Module,
+    encoder: Encoder,
     images: LabelledImages,
     indices: NDArray[np.int64],
     workers: int = 0,
@@ -66,7 +81,7 @@ def embed(
         if report is not None:
             report(min(len(parts) * BATCH, len(indices)), len(indices))
     encoder.train(was_training)
-    return np.concatenate(parts)
+    return np.concatenate(parts) if parts else np.zeros((0, encoder.info.dim), np.float32)
 
 
 def raw_pixels(images: LabelledImages, indices: NDArray[np.int64], workers: int = 0) -> NDArray[np.float32]:

@@ -69,14 +69,16 @@ def retrieval_figure(rows: list[Retrieval], title: str, subtitle: str) -> "Figur
         middle = 1 - (top + SIDE / 2) / height
         label = "\n".join(_name_lines(row.label, 11))
         figure.text((QUERY_LEFT - 0.1) / WIDTH, middle, label, size=SMALL, color=INK, ha="right", va="center")
-        _show(place(QUERY_LEFT, top), row.image, INK, 1.6)
+        show_picture(place(QUERY_LEFT, top), row.image, INK, 1.6)
         for rank, (image, name) in enumerate(zip(row.near, row.near_labels, strict=True)):
             axes = place(FIRST_LEFT + rank * STEP, top)
             if name == row.label:
-                _show(axes, image, "#9A9A9A", 0.8)
+                show_picture(axes, image, "#9A9A9A", 0.8)
             else:
-                _show(axes, image, ACCENT, 3.0)
-                _mark_wrong(axes, name)
+                show_picture(axes, image, ACCENT, 3.0)
+                cross_out(axes)
+                label = "\n".join(_name_lines(name))
+                axes.set_xlabel(label, size=SMALL, color=ACCENT, labelpad=3, linespacing=1.0)
     return figure
 
 
@@ -98,7 +100,7 @@ def _add_heading(figure: "Figure", head: float, height: float) -> None:
     figure.text(last / WIDTH, level, f"{SHOWN}th", size=SMALL, color=MUTED, ha="center")
 
 
-def _show(axes: "Axes", image: NDArray[np.uint8], colour: str, width: float) -> None:
+def show_picture(axes: "Axes", image: NDArray[np.uint8], colour: str, width: float) -> None:
     """Draw a picture (H, W, C) with a frame; one channel in grey, few pixels as they are."""
     smooth = "antialiased" if min(image.shape[:2]) >= SHARP_BELOW else "nearest"
     shown = image[..., 0] if image.shape[2] == 1 else image
@@ -108,9 +110,8 @@ def _show(axes: "Axes", image: NDArray[np.uint8], colour: str, width: float) -> 
         spine.set(color=colour, linewidth=width)
 
 
-def _mark_wrong(axes: "Axes", name: str) -> None:
-    """Put a cross on a corner, and the class below."""
+def cross_out(axes: "Axes") -> None:
+    """Put a cross on a corner."""
     style: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False, "zorder": 5}
     axes.plot(0.86, 0.86, marker="s", markersize=9, color="white", markeredgewidth=0, **style)
     axes.plot(0.86, 0.86, marker="x", markersize=6.5, color=ACCENT, markeredgewidth=2.2, **style)
-    axes.set_xlabel("\n".join(_name_lines(name)), size=SMALL, color=ACCENT, labelpad=3, linespacing=1.0)

@@ -1,4 +1,4 @@
-"""The figures of a run: a map, retrievals, curves and classes, as PNG files."""
+"""The figures of a run: a map, retrievals, curves, classes and reliability, as PNG files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from bayestriplet.evaluation.figure_classes import (
     read_posterior,
 )
 from bayestriplet.evaluation.figure_curves import curves_figure, read_curves
+from bayestriplet.evaluation.figure_reliability import reliability_figure
 from bayestriplet.evaluation.figure_retrieval import (
     MISSES,
     SHOWN,
@@ -53,6 +54,7 @@ SHOWS = {
     "retrieval.png": "queries and their ten nearest neighbours, wrong ones framed and crossed",
     "curves.png": "loss, active triplets and validation Recall@1 over the steps",
     "classes.png": "confusion of nearest neighbours beside distances of the class posteriors",
+    "reliability.png": "how often a confidence is right, and accuracy if only confident items are answered",
 }
 
 
@@ -76,6 +78,7 @@ def draw_run_figures(
     run: RunFolder,
     images: LabelledImages,
     split: str,
+    probabilities: "Callable[[NDArray[np.float32]], NDArray[np.float64]]",
     out: Path,
     seed: int,
     report: Progress | None = None,
@@ -83,8 +86,9 @@ def draw_run_figures(
     workers: int = 0,
     backbone: str | None = None,
 ) -> dict[str, Path]:
-    """Write the four figures of a run into ``out`` and return their paths by file name.
+    """Write the figures of a run into ``out`` and return their paths by file name.
 
+    ``probabilities`` gives those of the run's classes (n, K) for embeddings (n, D).
     Everything that is needed is read and checked before the first figure is drawn. A backbone
     that is code ("package:factory") runs only if the caller names it as ``backbone``.
     """
@@ -103,6 +107,9 @@ def draw_run_figures(
         "retrieval.png": lambda: _draw_retrieval(embedded, seed),
         "curves.png": lambda: curves_figure(curves, _curves_title(config), METHOD_COLOURS[config.method]),
         "classes.png": lambda: _draw_classes(embedded, posterior),
+        "reliability.png": lambda: reliability_figure(
+            probabilities(embeddings), items.labels, embedded.about
+        ),
     }
     return _write_all(drawings, out, report)
 

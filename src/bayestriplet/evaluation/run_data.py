@@ -6,6 +6,7 @@ import numpy as np
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
+from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
 from bayestriplet.evaluation.run_folder import RunFolder
@@ -19,10 +20,20 @@ def open_run_data(
     So no item that was trained on is ever asked about as a test item, also when files were added
     since: those are left out.
     """
+    return open_with_novel(run, data, size, skip_bad, progress)[0]
+
+
+def open_with_novel(
+    run: RunFolder, data: str, size: int, skip_bad: bool = False, progress: Progress | None = None
+) -> tuple[LabelledImages, LabelledImages | None]:
+    """Open some data for a run, and the items of the classes held out of its training apart from them."""
     config = run.read_config()
     skip_bad = skip_bad or (data == config.data and config.skip_bad)
     images = open_data(data, seed=config.seed, size=size, skip_bad=skip_bad, progress=progress)
-    return with_recorded_splits(run, images) if data == config.data else images
+    if data != config.data:
+        return images, None
+    known, novel = (images, None) if config.without is None else hold_out(images, config.without)
+    return with_recorded_splits(run, known), novel
 
 
 def with_recorded_splits(run: RunFolder, images: LabelledImages) -> LabelledImages:

@@ -25,6 +25,8 @@ class RunFolder:
         self.results = path / "results.json"
         self.model = path / "model.safetensors"
         self.posterior = path / "posterior.safetensors"
+        self.predictive = path / "predictive.safetensors"
+        self.encoder = path / "encoder.onnx"
         self.checkpoint = path / "last.ckpt"
 
     @classmethod

@@ -13,11 +13,7 @@ from bayestriplet.posterior.checks import check_classes, check_embeddings, check
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import draw_normal, draw_student
 from bayestriplet.posterior.grouping import group_rows
-from bayestriplet.posterior.predictive import (
-    class_log_probabilities,
-    definite_factor,
-    student_log_density,
-)
+from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
 from bayestriplet.posterior.priors import (
     NIWPosterior,
     NIWPrior,
@@ -275,18 +271,16 @@ class ClassPosterior(nn.Module):
         """Log posterior density (N, K) of x (N, D) as the mean of each class (docs/method.md, eq. 6)."""
         return self._log_density(x, next_item=False)
 
-    @torch.no_grad()
     def _log_density(self, x: Tensor, next_item: bool) -> Tensor:
         x = check_embeddings(x, self.dim, "x").double()
-        seen = self.seen.nonzero().squeeze(1)  # (P,)
         out = x.new_full((len(x), self.num_classes), -math.inf)
-        with torch.autocast(x.device.type, enabled=False):
+        seen = self.seen.nonzero().squeeze(1)  # (P,)
+        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
             niw = self._conditioned(seen)
-            freedom = self._freedom(niw)
-            spread = (next_item + 1 / niw.kappa) / freedom  # (P,)
-            scale = niw.scale(self.statistics.rows(seen).scatter)
-            factor = definite_factor(scale, repair=self.prior != "improper")
-            out[:, seen] = student_log_density(x, niw.mean.double(), factor, spread, freedom)
+            self._freedom(niw)  # raises where there is no density
+            scatter = self.statistics.rows(seen).scatter
+            students = StudentClasses.of(niw, scatter, next_item, repair=self.prior != "improper")
+            out[:, seen] = students.log_density(x)
         return out.to(self.item_mean.dtype)
 
     def class_probabilities(

@@ -1,11 +1,13 @@
 """The Student-t densities of a class, and class priors for them. All in float64."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from bayestriplet.errors import InputError, InputTypeError, StateError
+from bayestriplet.posterior.priors import NIWPosterior
 
 
 def definite_factor(scale: Tensor, repair: bool) -> Tensor:
@@ -31,20 +33,47 @@ def definite_factor(scale: Tensor, repair: bool) -> Tensor:
     return factor
 
 
-def student_log_density(x: Tensor, mean: Tensor, factor: Tensor, spread: Tensor, freedom: Tensor) -> Tensor:
-    """Log density (N, P) of x (N, D) under P multivariate t distributions (docs/method.md, eqs. 6-7).
+@dataclass(frozen=True)
+class StudentClasses:
+    """One multivariate t a class, with scale matrix spread * factor factor^T (docs/method.md, eqs. 6-7)."""
 
-    Their scale matrices are ``spread`` (P,) times factor factor^T (P, D, D).
-    """
-    dim = x.shape[1]
-    shift = x.unsqueeze(0) - mean.unsqueeze(1)  # (P, N, D)
-    white = torch.linalg.solve_triangular(factor, shift.mT, upper=False)  # (P, D, N)
-    distance = white.square().sum(1) / spread.unsqueeze(1)  # (P, N) Mahalanobis, squared
-    log_volume = factor.diagonal(dim1=-2, dim2=-1).log().sum(1) + dim / 2 * spread.log()  # (P,)
-    tail = (freedom + dim) / 2
-    normaliser = torch.lgamma(tail) - torch.lgamma(freedom / 2) - dim / 2 * (freedom * math.pi).log()
-    decay = tail.unsqueeze(1) * torch.log1p(distance / freedom.unsqueeze(1))  # (P, N)
-    return ((normaliser - log_volume).unsqueeze(1) - decay).mT
+    mean: Tensor  # (P, D)
+    factor: Tensor  # (P, D, D), lower triangular
+    spread: Tensor  # (P,)
+    freedom: Tensor  # (P,)
+
+    @classmethod
+    def of(
+        cls, niw: NIWPosterior, scatter: Tensor, next_item: bool = True, repair: bool = True
+    ) -> "StudentClasses":
+        """Return the distributions of the next item, or of the mean, of every class of ``niw``."""
+        freedom = niw.nu - niw.mean.shape[1] + 1
+        factor = definite_factor(niw.scale(scatter), repair)
+        return cls(niw.mean.double(), factor, (next_item + 1 / niw.kappa) / freedom, freedom)
+
+    @property
+    def log_normaliser(self) -> Tensor:
+        """The log densities (P,) at the means."""
+        dim = self.mean.shape[1]
+        log_volume = self.factor.diagonal(dim1=-2, dim2=-1).log().sum(1) + dim / 2 * self.spread.log()
+        tail, half = (self.freedom + dim) / 2, self.freedom / 2
+        return torch.lgamma(tail) - torch.lgamma(half) - dim / 2 * (self.freedom * math.pi).log() - log_volume
+
+    @property
+    def whitening(self) -> Tensor:
+        """W (P, D, D), lower triangular, with (W (x - mean))^2 summed the squared Mahalanobis distance."""
+        identity = torch.eye(self.mean.shape[1], dtype=self.factor.dtype, device=self.factor.device)
+        inverse = torch.linalg.solve_triangular(self.factor, identity.expand_as(self.factor), upper=False)
+        return inverse / self.spread.sqrt()[:, None, None]
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Log density (N, P) of x (N, D)."""
+        shift = x.unsqueeze(0) - self.mean.unsqueeze(1)  # (P, N, D)
+        white = torch.linalg.solve_triangular(self.factor, shift.mT, upper=False)  # (P, D, N)
+        distance = white.square().sum(1) / self.spread.unsqueeze(1)  # (P, N) Mahalanobis, squared
+        tail = (self.freedom + x.shape[1]).unsqueeze(1) / 2
+        decay = tail * torch.log1p(distance / self.freedom.unsqueeze(1))  # (P, N)
+        return (self.log_normaliser.unsqueeze(1) - decay).mT
 
 
 def class_log_probabilities(weights: Tensor, num_classes: int) -> Tensor:

@@ -94,6 +94,20 @@ def empirical_prior(statistics: ClassStatistics) -> NIWPrior:
     return NIWPrior(grand_mean, EMPIRICAL_KAPPA, variance, dim + 2.0)
 
 
+def pooled_prior(statistics: ClassStatistics, weight: float, floor: float) -> NIWPrior:
+    """Return the prior that expects every class to be as wide as the classes are together (eq. 13).
+
+    E[Sigma] is the pooled within-class covariance plus ``floor`` times its mean eigenvalue in
+    every direction, and counts for ``weight`` items.
+    """
+    count = statistics.count.to(statistics.mean.dtype)
+    total, dim = count.sum().clamp_min(TINY), statistics.mean.shape[1]
+    pooled = statistics.scatter.sum(0) / total  # (D, D)
+    level = float(pooled.diagonal().mean()) + torch.finfo(pooled.dtype).eps ** 2
+    pooled.diagonal().add_(floor * level)
+    return NIWPrior(count @ statistics.mean / total, EMPIRICAL_KAPPA, weight * pooled, dim + 1 + weight)
+
+
 def condition(prior: NIWPrior, count: Tensor, mean: Tensor) -> NIWPosterior:
     """Add items of the given count (K,) and mean (K, D) to the prior (docs/method.md, eq. 4)."""
     kappa, nu = prior.kappa + count, prior.nu + count  # (K,), (K,) float64

@@ -79,6 +79,12 @@ class ClassStatistics:
             self.scatter[groups.classes] = old.scatter
         return Addition(groups.size, groups.classes, rows, keep)
 
+    def forget(self, memory: float) -> "ClassStatistics":
+        """Return a copy in which no class counts for more than ``memory`` items (docs/method.md, eq. 3)."""
+        keep = memory / self.count.clamp_min(memory)  # (K,), at most 1
+        scatter = self.scatter * keep.to(self.scatter.dtype)[:, None, None]
+        return ClassStatistics(self.count * keep, self.mean, scatter)
+
     def rows(self, classes: Tensor) -> "ClassStatistics":
         """Return the statistics of ascending ``classes`` (P,): a copy, unless that is all of them."""
         if len(classes) == len(self.count):

@@ -21,15 +21,17 @@ from rich.markup import escape
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.batches import KINDS
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.regimes import make_imbalanced, make_noisy
+from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import DataError, InputError
-from bayestriplet.evaluation.embeddings import embed, pixel_statistics
+from bayestriplet.errors import DataError, InputError, MissingDependencyError
+from bayestriplet.evaluation.embeddings import Embedded, embed, pixel_statistics
 from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
+from bayestriplet.evaluation.predictive_file import write_predictive
 from bayestriplet.evaluation.report import Scores, to_json
 from bayestriplet.evaluation.run_data import check_unchanged
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
 from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
+from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.training.callbacks import Interruption, StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
@@ -52,6 +54,8 @@ class TrainingRun:
             config.data, seed=config.seed, per_class=config.per_class, size=config.size,
             skip_bad=config.skip_bad, progress=progress,
         )  # fmt: skip
+        if config.without is not None:
+            self.images, _ = hold_out(self.images, config.without)
         if config.imbalance is not None:
             self.images = make_imbalanced(self.images, config.imbalance, config.seed)
         if config.label_noise:
@@ -101,8 +105,8 @@ class TrainingRun:
         """Write the best encoder, its posterior and the results; return the test scores.
 
         An interrupted training is not scored, but what there is can be used. With
-        ``only_scores`` the posterior and the floors are left out, for runs of which only the
-        network's own scores are wanted.
+        ``only_scores`` the posterior, the ONNX file and the floors are left out, for runs of which
+        only the network's own scores are wanted.
         """
         encoder, validation = self._module.encoder, self._validation
         if validation.best_weights:
@@ -111,6 +115,7 @@ class TrainingRun:
         write_whole(self.folder.model, lambda path: save_encoder(encoder, path))
         if not only_scores:
             self._write_posterior(encoder, tell)
+            self._write_onnx(encoder, tell)
         scores = None
         if not self._interrupted and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
@@ -206,20 +211,40 @@ class TrainingRun:
         )
 
     def _write_posterior(self, encoder: Encoder, tell: Tell | None) -> None:
-        """Fit the posterior exactly, without memory, to the final network's training embeddings."""
+        """Fit the posterior exactly, without memory, to the final network's training embeddings.
+
+        How it is read to predict is fitted to the validation embeddings and written beside it.
+        """
         from safetensors.torch import save_file
 
-        indices = self.images.indices("train")
+        classes = self.images.classes
+        train, held_out = (self._embed(encoder, split, tell) for split in ("train", "val"))
+        posterior = ClassPosterior(len(classes), self.config.dim, dtype=torch.float64)
+        for start in range(0, len(train.labels), 4096):
+            part = slice(start, start + 4096)
+            posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
+        metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(classes)}
+        state = posterior.state_dict()
+        tensors = {name: value for name, value in state.items() if not name.startswith("root.")}
+        write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
+        write_predictive(self.folder.predictive, self.folder.model, posterior, classes, train, held_out)
+
+    def _embed(self, encoder: Encoder, split: str, tell: Tell | None) -> Embedded:
+        indices = self.images.indices(split)
         report = None if tell is None else (lambda done, total: tell("Fitting the posterior", done, total))
         vectors = embed(encoder, self.images, indices, self.config.workers or 0, report)
-        posterior = ClassPosterior(len(self.images.classes), self.config.dim, dtype=torch.float64)
-        labels = torch.from_numpy(self.images.labels[indices])
-        for start in range(0, len(indices), 4096):
-            part = slice(start, start + 4096)
-            posterior.update(torch.from_numpy(vectors[part]), labels[part])
-        metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(self.images.classes)}
-        tensors = dict(posterior.state_dict())
-        write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
+        return Embedded(vectors, self.images.labels[indices])
+
+    def _write_onnx(self, encoder: Encoder, tell: Tell | None) -> None:
+        """Write the encoder for searching; a training is worth keeping also where that cannot be done."""
+        if tell is not None:
+            tell("Exporting the encoder", 0, 0)
+        fingerprint = fingerprint_of(self.folder.model)
+        try:
+            write_whole(self.folder.encoder, lambda path: export_onnx(encoder, fingerprint, path))
+        except (InputError, MissingDependencyError) as error:
+            self.folder.encoder.unlink(missing_ok=True)  # of an earlier network of this run
+            self.console.print(f"[yellow]Warning:[/] {escape(str(error))}", highlight=False)
 
     def _write_results(self, scores: dict[str, Scores] | None) -> None:
         validation = self._validation

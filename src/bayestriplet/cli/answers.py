@@ -1,0 +1,56 @@
+"""What ``bayestriplet search`` prints."""
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bayestriplet.retrieval.answers import Answer
+
+SHOWN = 3  # probable classes
+LEAST_SHARE = 0.001  # probability of a class that is worth a word
+
+
+def show_answers(answers: list[Answer]) -> None:
+    """Print a line and a table a query."""
+    console = Console(highlight=False)
+    for answer in answers:
+        console.print(escape(describe(answer)), soft_wrap=True)
+        table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+        for heading in ("rank", "label", "distance", "item"):
+            side: Literal["left", "right"] = "right" if heading in ("rank", "distance") else "left"
+            table.add_column(heading, justify=side, overflow="fold")
+        for one in answer.neighbours:
+            table.add_row(str(one.rank), escape(one.label), f"{one.distance:.4f}", escape(one.path or one.id))
+        console.print(table)
+
+
+def describe(answer: Answer) -> str:
+    """Return what an answer says, in a line: the vote, the probable classes, the novelty."""
+    vote, number = answer.vote, len(answer.neighbours)
+    parts = [
+        "no labels" if vote is None else f"{vote.label}, {vote.share * number:.0f} of {number} neighbours"
+    ]
+    if answer.probabilities is not None:
+        likely = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:SHOWN]
+        told = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
+        parts.append("probability " + ", ".join(told))
+    if answer.novelty is not None:
+        parts.append(f"novelty {answer.novelty:.1f}" + ", unlike anything indexed" * answer.is_unlike)
+    return f"{answer.query}: " + "; ".join(parts)
+
+
+def note_moved(answers: list[Answer]) -> None:
+    """Say on standard error when files are not where they were indexed; the index has what it needs."""
+    paths = {one.path for answer in answers for one in answer.neighbours if one.path}
+    gone = sum(not Path(path).exists() for path in paths)
+    if gone:
+        print(
+            f"Note: {gone} of these {len(paths)} files are no longer where they were indexed; "
+            "`bayestriplet index` brings the index up to date",
+            file=sys.stderr,
+        )

@@ -1,0 +1,33 @@
+"""``bayestriplet export``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayestriplet.cli.progress import progress_bar
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
+    ] = None,
+) -> None:
+    """Write the encoder of a run as encoder.onnx, which searching runs on; training does so at its end."""
+    with progress_bar("exporting"):
+        from bayestriplet.evaluation.run_folder import RunFolder, write_whole
+        from bayestriplet.model.encoder import load_encoder
+        from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
+
+        folder = RunFolder.open(run)
+        encoder = load_encoder(folder.model, trusted=backbone)
+        fingerprint = fingerprint_of(folder.model)
+        write_whole(folder.encoder, lambda path: export_onnx(encoder, fingerprint, path))
+    info = encoder.info
+    colour = "grey" if info.channels == 1 else "colour"
+    typer.echo(
+        f"{folder.encoder}: {info.size} x {info.size} {colour} images to {info.dim} numbers, "
+        f"{folder.encoder.stat().st_size / 1e6:.1f} MB"
+    )

@@ -1,0 +1,79 @@
+"""``bayestriplet search``."""
+
+import json as json_text
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayestriplet.cli.index import Store
+from bayestriplet.errors import InputError
+
+if TYPE_CHECKING:
+    from bayestriplet.retrieval.answers import Answer
+
+BATCH = 256  # queries read at a time
+
+
+def search(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    queries: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
+    k: Annotated[int, typer.Option("-k", "--neighbours", help="How many neighbours.")] = 10,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only items with this label, group or source, such as label=TUM; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    exclude_self: Annotated[
+        bool, typer.Option("--exclude-self", help="Leave out items that are the query's own picture.")
+    ] = False,
+    montage: Annotated[
+        Path | None, typer.Option(help="PNG file for a picture of the answer.", show_default=False)
+    ] = None,
+    store: Store = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Find the indexed images nearest to some query images, and what their classes say about these."""
+    from bayestriplet.cli.answers import note_moved, show_answers
+    from bayestriplet.retrieval.index import Index
+    from bayestriplet.retrieval.queries import find_files, read_files
+
+    conditions = parse_where(where or [])
+    index = Index.open(run, store)
+    index.check_search(k, conditions)
+    files = find_files(queries)
+    if montage is not None:
+        from bayestriplet.cli.montage import check_montage, write_montage
+
+        check_montage(montage, len(files))
+    answers: list[Answer] = []
+    for start in range(0, len(files), BATCH):
+        read = read_files(index.encoder, files[start : start + BATCH])
+        found = index.ask(read, k, where=conditions, exclude_self=exclude_self)
+        if montage is not None:
+            write_montage(montage, index, read, found)
+        if not json:
+            show_answers(found)
+        answers += found
+    if json:
+        one = len(answers) == 1 and not queries[0].is_dir()
+        values = [answer.to_json() for answer in answers]
+        print(json_text.dumps(values[0] if one else values, indent=1))
+    elif montage is not None:
+        typer.echo(f"{montage}: the query and its nearest neighbours")
+    note_moved(answers)
+
+
+def parse_where(texts: list[str]) -> dict[str, str]:
+    """Return the conditions of FIELD=VALUE texts."""
+    conditions = {}
+    for text in texts:
+        field, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--where must be FIELD=VALUE, such as label=TUM; got {text!r}")
+        if field in conditions:
+            raise InputError(f"--where names {field} twice")
+        conditions[field] = value
+    return conditions

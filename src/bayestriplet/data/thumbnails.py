@@ -1,0 +1,33 @@
+"""Small pictures of items, as bytes that a table can hold."""
+
+import io
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST = 96  # pixels a side
+PLAIN = 32  # pixels a side up to which PNG is the smaller file, and keeps every pixel
+
+
+def make_thumbnail(pixels: NDArray[np.uint8]) -> bytes:
+    """Return an image (size, size, C) as PNG, or where it is large shrunk as JPEG."""
+    from PIL import Image
+
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    if image.width > LARGEST:
+        image = image.resize((LARGEST, LARGEST), Image.Resampling.BICUBIC, reducing_gap=2.0)
+    out = io.BytesIO()
+    if image.width <= PLAIN:
+        image.save(out, "PNG")
+    else:
+        image.save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+def read_thumbnail(content: bytes) -> NDArray[np.uint8]:
+    """Return the pixels (H, W, C) of a thumbnail."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
+        pixels = np.asarray(image, dtype=np.uint8)
+    return pixels[..., None] if pixels.ndim == 2 else pixels

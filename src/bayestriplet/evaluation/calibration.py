@@ -1,0 +1,83 @@
+"""How honest probabilities are: log loss, calibration error, and the temperature that lessens both."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+BINS = 15
+COLDEST, HOTTEST = 1e-3, 1e6  # temperatures that are searched
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Return the logarithm of the softmax over the last axis; -inf scores keep probability 0."""
+    shifted = scores - scores.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def log_losses(log_probabilities: Floats, labels: Labels) -> Floats:
+    """Return -log P(label) of every item (n,): log_probabilities (n, K), labels (n,)."""
+    return -log_probabilities[np.arange(len(labels)), labels]
+
+
+def fit_temperature(scores: Floats, labels: Labels, log_prior: Floats) -> tuple[float, float]:
+    """Return the T with the least log loss of softmax(scores / T + log_prior), scores (n, K), and that loss.
+
+    A label counts as certain only up to 1 - 1 / (n + 2), and the rest is shared out by the
+    prior: so T stays finite, and above 0, where a few items are all classified well. The loss
+    is convex in 1 / T, so its one minimum is found on a logarithmic scale.
+    """
+    from scipy.optimize import minimize_scalar
+
+    doubt = 1 / (len(labels) + 2)
+    prior = np.exp(log_prior)
+    known = prior > 0
+
+    def loss(log_temperature: float) -> float:
+        found = log_softmax(scores / np.exp(log_temperature) + log_prior)
+        certain = log_losses(found, labels).mean()
+        return float((1 - doubt) * certain - doubt * (found[:, known] @ prior[known]).mean())
+
+    bounds = float(np.log(COLDEST)), float(np.log(HOTTEST))
+    best = minimize_scalar(loss, bounds=bounds, method="bounded")
+    return float(np.exp(best.x)), float(best.fun)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Items by the confidence they were classified with, in equal bins of 0 .. 1."""
+
+    number: Labels  # (bins,) items
+    confidence: Floats  # (bins,) their mean confidence; NaN without items
+    accuracy: Floats  # (bins,) the share of them that is classified right; NaN without items
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error (docs/method.md, eq. 16)."""
+        gaps = np.abs(self.accuracy - self.confidence)
+        return float(np.nansum(gaps * self.number) / self.number.sum())
+
+
+def reliability(probabilities: Floats, labels: Labels, bins: int = BINS) -> Reliability:
+    """Sort items into bins by the probability of their likeliest class: probabilities (n, K), labels (n,).
+
+    Bin b holds confidences from b / bins up to below (b + 1) / bins, the last one 1 as well.
+    """
+    confidence = probabilities.max(1)
+    right = probabilities.argmax(1) == labels
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    number = np.bincount(place, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        mean, share = (np.bincount(place, values, bins) / number for values in (confidence, right))
+    return Reliability(number, mean, share)
+
+
+def auroc(novel: Floats, known: Floats) -> float:
+    """Return the chance that a novel item scores above a known one, ties counting half."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([novel, known]))[: len(novel)]
+    return float((ranks.mean() - (len(novel) + 1) / 2) / len(known))

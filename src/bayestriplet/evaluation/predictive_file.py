@@ -1,0 +1,83 @@
+"""The predictive distributions of a run as a file that needs no torch to be used."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bayestriplet.evaluation.embeddings import Embedded
+from bayestriplet.evaluation.predictive_fit import Reading, fit_reading, log_densities
+from bayestriplet.evaluation.run_folder import write_whole
+from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
+
+FORMAT = "1"
+
+
+def write_predictive(
+    path: Path,
+    model: Path,
+    posterior: ClassPosterior,
+    classes: tuple[str, ...],
+    train: Embedded,
+    held_out: Embedded,
+) -> None:
+    """Fit the reading to held-out items and write all it takes to give probabilities and novelty.
+
+    Held-out items of classes without training items tell nothing and are left out. Where none
+    is left the reading is fitted to the training items, and there is nothing to compare novelty with.
+    """
+    from safetensors.torch import save_file
+
+    seen = posterior.seen > 0
+    log_prior = class_log_probabilities(posterior.seen, posterior.num_classes)
+    items = held_out.take(seen.numpy()[held_out.labels])
+    reading, students = _fit(posterior, log_prior, items if len(items.labels) else train)
+    joint = log_densities(students, items.vectors) / reading.temperature + log_prior[seen].numpy()
+    tensors = {
+        **_whole(students, seen),
+        "log_prior": log_prior,
+        "temperature": torch.tensor(reading.temperature, dtype=torch.float64),
+        "held_out": torch.from_numpy(np.sort(-np.logaddexp.reduce(joint, 1))),
+    }
+    metadata = {
+        "format": FORMAT,
+        "classes": json.dumps(classes),
+        "encoder": file_digest(model),
+        "reading": json.dumps(asdict(reading)),
+    }
+    write_whole(path, lambda partial: save_file(tensors, partial, metadata))
+
+
+def _fit(posterior: ClassPosterior, log_prior: Tensor, items: Embedded) -> tuple[Reading, StudentClasses]:
+    """Fit the reading of the classes that were seen."""
+    seen = posterior.seen > 0
+    number = (seen.cumsum(0) - 1).numpy()  # place of each class among those seen
+    statistics = posterior.statistics.rows(seen.nonzero().squeeze(1))
+    numbered = Embedded(items.vectors, number[items.labels])
+    reading = fit_reading(statistics, log_prior[seen].numpy(), numbered)
+    return reading, reading.students(statistics)
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, by which an encoder is known."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _whole(students: StudentClasses, seen: Tensor) -> dict[str, Tensor]:
+    """Return the parameters of all K classes; those never seen, whose prior is 0, have a standard place."""
+    dim, number = students.mean.shape[1], len(seen)
+    out = {
+        "mean": torch.zeros(number, dim, dtype=torch.float64),
+        "whitening": torch.zeros(number, dim, dim, dtype=torch.float64),
+        "log_normaliser": torch.zeros(number, dtype=torch.float64),
+        "freedom": torch.ones(number, dtype=torch.float64),
+    }
+    for name, value in out.items():
+        value[seen] = getattr(students, name)
+    return out

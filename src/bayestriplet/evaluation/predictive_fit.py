@@ -1,0 +1,90 @@
+"""How the posterior is read to predict: fitted to held-out items (docs/method.md, eqs. 13-15)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bayestriplet.evaluation.calibration import fit_temperature
+from bayestriplet.evaluation.embeddings import Embedded
+from bayestriplet.posterior.predictive import StudentClasses
+from bayestriplet.posterior.priors import condition, pooled_prior
+from bayestriplet.posterior.statistics import ClassStatistics
+
+MEMORY = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+WEIGHT = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+FLOOR = (0.001, 0.01, 0.1, 1.0, 10.0)
+START = (2, 2, 2)  # places in the three
+WORK = 3 * 10**8  # items x classes x D x D in one step of the search, at most
+FEWEST = 300  # items a step of the search uses where there are as many
+BLOCK_CELLS = 4_000_000  # numbers a block of residuals may hold
+
+Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was chosen: memory, the prior's weight and floor, and the temperature."""
+
+    memory: float
+    weight: float
+    floor: float
+    temperature: float
+
+    def students(self, statistics: ClassStatistics) -> StudentClasses:
+        """Return the predictive distributions of all classes, which must have items."""
+        return _read(statistics, self.memory, self.weight, self.floor)
+
+
+def fit_reading(statistics: ClassStatistics, log_prior: NDArray[np.float64], held_out: Embedded) -> Reading:
+    """Return the reading with the least log loss on held-out items; every class must have statistics.
+
+    Memory, weight and floor climb down a grid from its middle, on evenly spread items where
+    there are many; the temperature is fitted anew at every step, and to all items at the end.
+    """
+    classes, dim = statistics.mean.shape
+    most = max(FEWEST, WORK // (classes * dim * dim))
+    rows = np.arange(len(held_out.labels))[:: max(1, -(-len(held_out.labels) // most))]
+    sample = held_out.take(rows)
+
+    @cache
+    def loss(place: Place) -> float:
+        students = _read(statistics, MEMORY[place[0]], WEIGHT[place[1]], FLOOR[place[2]])
+        return fit_temperature(log_densities(students, sample.vectors), sample.labels, log_prior)[1]
+
+    place, best = None, START
+    while best != place:
+        place = best
+        best = min([place, *_around(place)], key=loss)
+    chosen = MEMORY[place[0]], WEIGHT[place[1]], FLOOR[place[2]]
+    scores = log_densities(_read(statistics, *chosen), held_out.vectors)
+    return Reading(*chosen, fit_temperature(scores, held_out.labels, log_prior)[0])
+
+
+def log_densities(students: StudentClasses, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the log densities (n, K) of vectors (n, D), in blocks of bounded size."""
+    rows = max(1, BLOCK_CELLS // students.mean.numel())
+    parts = [
+        students.log_density(torch.from_numpy(vectors[start : start + rows]).double())
+        for start in range(0, len(vectors), rows)
+    ]
+    empty = students.mean.new_zeros(0, len(students.mean))
+    return torch.cat([empty, *parts]).numpy()
+
+
+def _read(statistics: ClassStatistics, memory: float, weight: float, floor: float) -> StudentClasses:
+    prior = pooled_prior(statistics, weight, floor)
+    kept = statistics.forget(memory)
+    return StudentClasses.of(condition(prior, kept.count, kept.mean), kept.scatter)
+
+
+def _around(place: Place) -> Iterator[Place]:
+    """Yield the places one step away on the grid."""
+    for axis, values in enumerate((MEMORY, WEIGHT, FLOOR)):
+        for step in (-1, 1):
+            moved = place[axis] + step
+            if 0 <= moved < len(values):
+                yield (*place[:axis], moved, *place[axis + 1 :])  # type: ignore[misc]

@@ -1,0 +1,1 @@
+"""Asking a trained run: what needs no torch."""

@@ -1,0 +1,74 @@
+"""What a search says about a query."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bayestriplet.retrieval.items import Hit
+
+UNLIKE = 99.0  # percentile of novelty beyond which a query is unlike anything indexed
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An indexed item near a query."""
+
+    rank: int
+    """From 1, the nearest."""
+    id: str
+    label: str
+    """Empty where it is unknown."""
+    distance: float
+    """Euclidean."""
+    path: str
+    """Of the file it was indexed from; empty for an item of a set in memory."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The class that most neighbours are of; of several, that of the nearest."""
+
+    label: str
+    share: float
+    """Of the neighbours."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found for one query."""
+
+    query: str
+    neighbours: tuple[Neighbour, ...]
+    vote: Vote | None
+    """None where no neighbour has a label."""
+    probabilities: dict[str, float] | None = None
+    """Of every class of the run; None for a run that keeps no predictive distribution."""
+    novelty: float | None = None
+    """Percentage of held-out items that are less novel; None like the probabilities."""
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the query is unlike anything indexed: more novel than 99% of held-out items."""
+        return self.novelty is not None and self.novelty > UNLIKE
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as plain values."""
+        return asdict(self)
+
+
+def make_neighbours(hits: Sequence[Hit]) -> tuple[Neighbour, ...]:
+    """Return hits with their ranks."""
+    return tuple(
+        Neighbour(rank, hit.item.id, hit.item.label, hit.distance, hit.item.path)
+        for rank, hit in enumerate(hits, 1)
+    )
+
+
+def take_vote(neighbours: Sequence[Neighbour]) -> Vote | None:
+    """Return the majority among neighbours that have a label, nearest first."""
+    counts = Counter(one.label for one in neighbours if one.label)
+    if not counts:
+        return None
+    label, number = counts.most_common(1)[0]  # of equal counts, the first one met: the nearest
+    return Vote(label, number / len(neighbours))

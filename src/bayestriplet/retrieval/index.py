@@ -1,0 +1,229 @@
+"""The index of a run: images put in, images and vectors asked about."""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.progress import Progress
+from bayestriplet.data.sources import absolute_data, list_data, open_data
+from bayestriplet.data.thumbnails import make_thumbnail
+from bayestriplet.errors import InputError, StateError
+from bayestriplet.evaluation.run_data import open_run_data
+from bayestriplet.evaluation.run_folder import RunFolder
+from bayestriplet.options import check_choice, check_whole, nearest
+from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
+from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.retrieval.indexing import Change, ChangedRows
+from bayestriplet.retrieval.items import Hit, Item, Rows
+from bayestriplet.retrieval.predictive import Predictive
+from bayestriplet.retrieval.queries import Queries, read_queries
+from bayestriplet.retrieval.store import Store, open_store
+
+MOST = 10_000  # neighbours that can be asked for
+FILTERS = ("label", "group", "source")
+ADDED = "added"  # source of items that came with no set
+
+
+class Index:
+    """Images of any number, searchable by the encoder of a run. No torch is needed."""
+
+    def __init__(
+        self, run: Path, encoder: OnnxEncoder, store: Store, predictive: Predictive | None = None
+    ) -> None:
+        self.run, self.encoder, self.store, self.predictive = run, encoder, store, predictive
+
+    @classmethod
+    def open(cls, run: str | Path, store: str | None = None) -> "Index":
+        """Open the index of a run folder, or of another store; there may be nothing in it yet."""
+        encoder = OnnxEncoder.open(Path(run))
+        predictive = _load_predictive(Path(run), encoder)
+        index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
+        found = index.store.fingerprint()
+        if found not in (None, encoder.fingerprint):
+            raise StateError(
+                f"{index.store.uri} was made with another encoder ({str(found)[:12]}) than that of {run} "
+                f"({encoder.fingerprint[:12]}): name another --store, or delete it and index again"
+            )
+        return index
+
+    def __len__(self) -> int:
+        return self.store.count()
+
+    def search(
+        self, queries: Any, k: int = 10, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
+    ) -> list[Answer]:
+        """Return an answer for every query, with its k nearest items, or all where there are fewer.
+
+        Queries are paths of images or of folders, uint8 pixels, or vectors (n, D). ``where`` asks
+        for items of a label, group or source; ``exclude_self`` leaves out items whose pixels are
+        those of the query.
+        """
+        self.check_search(k, where)
+        return self.ask(read_queries(self.encoder, queries), k, where=where, exclude_self=exclude_self)
+
+    def check_search(self, k: int, where: Mapping[str, str] | None = None) -> None:
+        """Raise if nothing can be searched, or not in this way."""
+        check_whole("k", k, 1)
+        if k > MOST:
+            raise InputError(f"k must be at most {MOST}; got {k}")
+        for field in where or {}:
+            check_choice("where", field, FILTERS)
+        if self.store.fingerprint() is None:
+            raise StateError(f"{self.run} has no index yet: `bayestriplet index {self.run} IMAGES` makes one")
+
+    def ask(
+        self, queries: Queries, k: int, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
+    ) -> list[Answer]:
+        """Return an answer for every query that was read already."""
+        own = queries.hashes if exclude_self else None
+        found = self._hits(queries, k, where or {}, own)
+        if where and not any(found):
+            told = " and ".join(f"{field}={value}" for field, value in where.items())
+            hint = nearest(where["label"], self.encoder.classes) if "label" in where else ""
+            raise InputError(f"no item of the index has {told}{hint}")
+        answers = []
+        for name, hits, said in zip(queries.names, found, self._predict(queries), strict=True):
+            neighbours = make_neighbours(hits)
+            answers.append(Answer(name, neighbours, take_vote(neighbours), *said))
+        return answers
+
+    def _predict(self, queries: Queries) -> list[tuple[dict[str, float] | None, float | None]]:
+        """Return class probabilities and novelty of every query, as far as the run can tell."""
+        if self.predictive is None:
+            return [(None, None)] * len(queries.names)
+        shares = self.predictive.probabilities(queries.vectors).tolist()  # (n, K)
+        novelty = self.predictive.novelty(queries.vectors).tolist()
+        return [
+            (dict(zip(self.predictive.classes, row, strict=True)), None if math.isnan(value) else value)
+            for row, value in zip(shares, novelty, strict=True)
+        ]
+
+    def _hits(
+        self, queries: Queries, k: int, where: Mapping[str, str], own: Sequence[str] | None
+    ) -> list[list[Hit]]:
+        if own is None:
+            return self.store.search(queries.vectors, k, where)
+        more = 1
+        while True:  # until enough is left, however often a query is in the index
+            found = self.store.search(queries.vectors, k + more, where)
+            others = [
+                [hit for hit in hits if hit.item.hash != mine] for hits, mine in zip(found, own, strict=True)
+            ]
+            if all(len(rest) >= k or len(hits) < k + more for rest, hits in zip(others, found, strict=True)):
+                return [rest[:k] for rest in others]
+            more *= 8
+
+    def update(
+        self, data: str, *, split: str | None = None, skip_bad: bool = False, progress: Progress | None = None
+    ) -> Change:
+        """Make the index hold a data set (a folder, a manifest, a name) as it is now, or one split of it.
+
+        New items are added, changed ones replaced, and those gone from the set of this name
+        removed, in one change; items of other sets stay.
+        """
+        images = self._open(data, split, skip_bad, progress)
+        began = time.perf_counter()
+        known = {item.id: item for item in self.store.items()}
+        rows = ChangedRows(images, self.encoder, known, progress)
+        listed = set(rows.ids)
+        gone = [one.id for one in known.values() if one.source == images.name and one.id not in listed]
+        self._write(iter(rows), gone)
+        seconds = time.perf_counter() - began
+        return Change(rows.added, rows.replaced, len(gone), rows.unchanged, seconds)
+
+    def add(
+        self,
+        images: Any,
+        *,
+        labels: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
+    ) -> Change:
+        """Add images (paths or uint8 pixels), in place of items with the same id; none is ever removed.
+
+        The id is the path if not given, or the hash of the pixels.
+        """
+        began = time.perf_counter()
+        read = read_queries(self.encoder, images)
+        if read.pixels is None or read.hashes is None:
+            raise InputError("only images can be added: paths, or uint8 pixels")
+        files = [""] * len(read.names) if read.paths is None else [str(p.absolute()) for p in read.paths]
+        names = (
+            ids if ids is not None else [file or own for file, own in zip(files, read.hashes, strict=True)]
+        )
+        for argument, values in (("labels", labels), ("ids", names), ("groups", groups)):
+            if values is not None and len(values) != len(files):
+                raise InputError(f"{argument} must be {len(files)}, one per image; got {len(values)}")
+        if len(set(names)) < len(names):
+            raise InputError("ids must differ, and so must images without ids")
+        blank = [""] * len(files)
+        columns = zip(names, labels or blank, files, groups or blank, read.hashes, strict=True)
+        items = tuple(Item(i, label, path, group, ADDED, own) for i, label, path, group, own in columns)
+        known = {item.id for item in self.store.items()}
+        thumbnails = tuple(make_thumbnail(one) for one in read.pixels)
+        self._write(iter([Rows(items, read.vectors, thumbnails)]), [])
+        old = sum(name in known for name in names)
+        return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)
+
+    def _write(self, rows: Iterator[Rows], gone: Sequence[str]) -> None:
+        """Store a change, if there is any."""
+        first = next(rows, None)
+        if first is None and not gone:
+            return
+        all_rows: Iterable[Rows] = rows if first is None else chain([first], rows)
+        self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone)
+
+    def _open(
+        self, data: str, split: str | None, skip_bad: bool, progress: Progress | None
+    ) -> LabelledImages:
+        """Return images in the form the encoder takes; only where it has to be known are files opened."""
+        size, channels = self.encoder.size, self.encoder.channels
+        if split is not None:
+            images = open_run_data(RunFolder.open(self.run), absolute_data(data), size, skip_bad, progress)
+            images = images.subset(images.indices(split))
+            if not len(images):
+                raise InputError(f"{images.name} has no items in split {split!r}")
+        elif skip_bad:
+            images = open_data(data, size=size, skip_bad=True, progress=progress)
+        else:
+            images = list_data(data, size=size, channels=channels, progress=progress)
+        if images.paths is not None:
+            return replace(images, channels=channels)
+        if images.channels != channels:
+            raise InputError(
+                f"{images.name} has {images.channels} channels; the run was trained on {channels}"
+            )
+        return images
+
+
+def _load_predictive(run: Path, encoder: OnnxEncoder) -> Predictive | None:
+    """Return what the run says of new items; one trained before there was such a file says nothing."""
+    path = run / "predictive.safetensors"
+    if not path.is_file():
+        return None
+    predictive = Predictive.load(path)
+    if predictive.encoder != encoder.fingerprint:
+        raise StateError(f"{path} and encoder.onnx are of different networks; `bayestriplet export {run}`")
+    return predictive
+
+
+def _added_items(
+    read: Queries, hashes: Sequence[str], labels: Sequence[str] | None, ids: Sequence[str] | None,
+    groups: Sequence[str] | None,
+) -> tuple[Item, ...]:  # fmt: skip
+    """Return the items that images become which came with no set."""
+    blank = [""] * len(hashes)
+    files = blank if read.paths is None else [str(path.absolute()) for path in read.paths]
+    names = ids if ids is not None else [file or own for file, own in zip(files, hashes, strict=True)]
+    for argument, values in (("labels", labels), ("ids", ids), ("groups", groups)):
+        if values is not None and len(values) != len(hashes):
+            raise InputError(f"{argument} must be {len(hashes)}, one per image; got {len(values)}")
+    if len(set(names)) < len(names):
+        raise InputError("ids must differ, and so must images without ids")
+    columns = zip(names, labels or blank, files, groups or blank, hashes, strict=True)
+    return tuple(Item(name, label, path, group, ADDED, own) for name, label, path, group, own in columns)

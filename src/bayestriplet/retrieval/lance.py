@@ -1,0 +1,230 @@
+"""LanceDB as the store of an index: a folder or a bucket, every change one new version."""
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bayestriplet.data.progress import Progress, report
+from bayestriplet.errors import BayesTripletError, InputError, MissingDependencyError, StateError
+from bayestriplet.retrieval.columns import Column
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.memory import Memory
+
+TABLE = "items"
+
+
+class LanceStore:
+    """A LanceDB table. Searching is done in memory, from a copy of the table's last version.
+
+    ``folder`` is where the database lies if that is a folder here, ``copies`` where copies are
+    kept. While a copy is up to date, which the names of the table's manifests tell, lancedb is
+    not even imported.
+    """
+
+    def __init__(self, uri: str, folder: Path | None, copies: Path) -> None:
+        self.uri, self.folder, self.copies = uri, folder, copies
+        self._database: Any = None
+        self._table: Any = None
+        self._loaded: Memory | None = None
+
+    def fingerprint(self) -> str | None:
+        key = self._key()
+        return None if key is None else self._memory(key).fingerprint
+
+    def count(self) -> int:
+        key = self._key()
+        return 0 if key is None else len(self._memory(key))
+
+    def items(self) -> list[Item]:
+        key = self._key()
+        if key is None:
+            return []
+        memory = self._memory(key)
+        return [memory.item(row) for row in range(len(memory))]
+
+    def prepare(self, progress: Progress | None = None) -> str:
+        return self._memory(self._made(), progress).describe()
+
+    def search(self, vectors: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
+        return self._memory(self._made()).search(vectors, k, where)
+
+    def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:
+        wanted = sorted(set(ids))
+        if not wanted:
+            return {}
+        self._made()
+        with self._errors("cannot be read"):
+            found = self._open().search().where(_is_one_of(wanted)).select(["id", "thumbnail"])
+            table = found.limit(len(wanted)).to_arrow()
+            return dict(zip(table["id"].to_pylist(), table["thumbnail"].to_pylist(), strict=True))
+
+    def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
+        with self._locked():
+            made = self._key() is not None
+            before = self._data_files()
+            # Rows are put aside first: encoding goes on in this thread, and the change is made at once.
+            with self._errors("cannot be written; it is as it was"), self._put_aside() as aside:
+                schema = _schema(dim, fingerprint)
+                _write_aside(rows, aside, schema)
+                try:
+                    self._commit(aside, schema, made, gone)
+                except BaseException:
+                    self._clear(self._data_files() - before, made)
+                    raise
+        self._table = None
+
+    def _commit(self, aside: IO[bytes], schema: Any, made: bool, gone: Sequence[str]) -> None:
+        import pyarrow
+
+        aside.seek(0)
+        with pyarrow.ipc.open_stream(aside) as reader:
+            if not made:
+                self._connect().create_table(TABLE, data=reader, schema=schema)
+                return
+            merge = self._open().merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+            if gone:
+                merge = merge.when_not_matched_by_source_delete(_is_one_of(gone))
+            merge.execute(reader)
+
+    def _clear(self, written: set[Path], made: bool) -> None:
+        """Remove what a change that failed has written; the lock keeps others from writing meanwhile."""
+        for path in written:
+            path.unlink(missing_ok=True)
+        if self.folder is not None and not made:
+            shutil.rmtree(self.folder / f"{TABLE}.lance", ignore_errors=True)
+
+    def _made(self) -> str:
+        """Return the key of the last version, or say that there is none."""
+        key = self._key()
+        if key is None:
+            raise StateError(f"{self.uri} holds no index: `bayestriplet index RUN IMAGES` makes one")
+        return key
+
+    def _key(self) -> str | None:
+        """Return a name that changes with every version of the table; None while there is no table."""
+        if self.folder is not None:
+            manifests = (self.folder / f"{TABLE}.lance" / "_versions").glob("*.manifest")
+            names = sorted(path.name for path in manifests)
+            return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] if names else None
+        with self._errors("cannot be reached"):
+            if TABLE not in self._connect().list_tables().tables:
+                return None
+            table = self._open()
+            table.checkout_latest()
+            return f"version-{table.version}"
+
+    def _memory(self, key: str, progress: Progress | None = None) -> Memory:
+        if self._loaded is None or self._loaded.key != key:
+            self._loaded = Memory.load(self.copies, key)
+        if self._loaded is None:
+            report(progress, "reading the table", 0, 0)
+            self._loaded = self._read(key, progress)
+            self._loaded.save(self.copies)
+        return self._loaded
+
+    def _read(self, key: str, progress: Progress | None) -> Memory:
+        with self._errors("cannot be read; delete it and index again"):
+            table = self._open()
+            table.checkout_latest()
+            found = table.search().select([*FIELDS, "vector"]).limit(table.count_rows() or 1).to_arrow()
+            fingerprint = (table.schema.metadata or {})[b"fingerprint"].decode()
+            dim = table.schema.field("vector").type.list_size
+            flat = found["vector"].combine_chunks().flatten().to_numpy()
+            columns = {field: Column.of(found[field].to_pylist()) for field in FIELDS}
+        vectors = np.ascontiguousarray(flat.reshape(-1, dim), np.float32)
+        return Memory.make(key, fingerprint, vectors, columns, progress)
+
+    def _connect(self) -> Any:
+        if self._database is None:
+            try:
+                import lancedb
+            except ImportError as error:
+                raise MissingDependencyError(
+                    "an index needs LanceDB: pip install 'bayestriplet[search]'"
+                ) from error
+            self._database = lancedb.connect(self.uri)
+        return self._database
+
+    def _open(self) -> Any:
+        if self._table is None:
+            self._table = self._connect().open_table(TABLE)
+        return self._table
+
+    def _data_files(self) -> set[Path]:
+        """Return the files with the table's rows, where they are files here."""
+        if self.folder is None:
+            return set()
+        return set((self.folder / f"{TABLE}.lance").glob("data/*"))
+
+    @contextmanager
+    def _put_aside(self) -> Iterator[IO[bytes]]:
+        """Give a file without a name, which is gone whatever happens to this process."""
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            yield file
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one process at a time change a table in a folder; in a bucket LanceDB sees to it."""
+        if self.folder is None:
+            yield
+            return
+        import filelock
+
+        with self._errors("cannot be written"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(self.folder / ".lock", timeout=0)
+        try:
+            with lock:
+                yield
+        except filelock.Timeout:
+            raise StateError(f"{self.uri} is being changed by another process; wait for it") from None
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """Turn whatever LanceDB raises, which has no common base, into one line."""
+        try:
+            yield
+        except BayesTripletError:
+            raise
+        except Exception as error:
+            raise InputError(f"{self.uri} {what}: {_reason(error)}") from None
+
+
+def _schema(dim: int, fingerprint: str) -> Any:
+    import pyarrow
+
+    fields = [(field, pyarrow.string()) for field in FIELDS]
+    fields += [("vector", pyarrow.list_(pyarrow.float32(), dim)), ("thumbnail", pyarrow.binary())]
+    return pyarrow.schema(fields, metadata={"fingerprint": fingerprint})
+
+
+def _write_aside(rows: Iterable[Rows], file: IO[bytes], schema: Any) -> None:
+    import pyarrow
+
+    dim = schema.field("vector").type.list_size
+    with pyarrow.ipc.new_stream(file, schema) as writer:
+        for part in rows:
+            columns = [pyarrow.array([getattr(item, field) for item in part.items]) for field in FIELDS]
+            columns.append(pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.vectors.ravel()), dim))
+            columns.append(pyarrow.array(part.thumbnails, pyarrow.binary()))
+            writer.write_batch(pyarrow.record_batch(columns, schema=schema))
+
+
+def _is_one_of(ids: Sequence[str]) -> str:
+    """Return the condition that an id is one of these, with quotes as SQL wants them."""
+    quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in ids)
+    return f"id IN ({quoted})"
+
+
+def _reason(error: Exception) -> str:
+    """Return what went wrong in a few words: LanceDB tells where in its own source, too."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line.split(", /")[0][:200]

@@ -1,0 +1,143 @@
+"""All vectors and payload of a table in memory, for searching; kept on disk between processes."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.data.progress import Progress
+from bayestriplet.retrieval.columns import Column
+from bayestriplet.retrieval.graph import Graph, import_faiss
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Vectors
+
+FORMAT = 1
+APPROXIMATE_FROM = 50_000  # items
+BLOCK_CELLS = 4_000_000  # numbers compared at a time when distances are made exact
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """One version of a table: n vectors (n, D) and a column a field."""
+
+    key: str
+    """Of the version it is a copy of."""
+    fingerprint: str
+    vectors: Vectors
+    columns: dict[str, Column]
+    graph: Graph | None = None
+
+    @classmethod
+    def make(
+        cls, key: str, fingerprint: str, vectors: Vectors, columns: dict[str, Column],
+        progress: Progress | None = None,
+    ) -> "Memory":  # fmt: skip
+        """Return a table's content ready for searching, from 50,000 items on with a graph."""
+        graph = Graph.build(vectors, progress) if len(vectors) >= APPROXIMATE_FROM else None
+        return cls(key, fingerprint, vectors if graph is None else graph.vectors, columns, graph)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def describe(self) -> str:
+        """Return how it searches."""
+        if self.graph is None:
+            return "search is exact"
+        return f"search is approximate, with a recall@10 of {self.graph.recall:.4f} against exact search"
+
+    def item(self, row: int) -> Item:
+        """Return what is known of a row."""
+        return Item(*(self.columns[field][row] for field in FIELDS))
+
+    def search(self, queries: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
+        """Return at most k hits a query, nearest first; among some items only the search is exact."""
+        found = self._nearest(np.ascontiguousarray(queries, np.float32), k, self._among(where))
+        distances = self._exact_distances(queries, found)
+        order = np.argsort(np.where(found < 0, np.inf, distances), axis=1, kind="stable")
+        found, distances = np.take_along_axis(found, order, 1), np.take_along_axis(distances, order, 1)
+        known: dict[int, Item] = {}
+        hits = []
+        for rows, apart in zip(found.tolist(), distances.tolist(), strict=True):
+            for row in rows:
+                if row >= 0 and row not in known:
+                    known[row] = self.item(row)
+            hits.append([Hit(known[row], d) for row, d in zip(rows, apart, strict=True) if row >= 0])
+        return hits
+
+    def _among(self, where: Mapping[str, str]) -> NDArray[np.int64] | None:
+        """Return the rows with these values, ascending; None for all."""
+        rows: NDArray[np.int64] | None = None
+        for field, value in where.items():
+            fit = self.columns[field].rows(value)
+            rows = fit if rows is None else np.intersect1d(rows, fit, assume_unique=True)
+        return rows
+
+    def _nearest(self, queries: Vectors, k: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return rows (n, up to k), -1 where there are no more."""
+        wanted = min(k, len(self) if among is None else len(among))
+        if not wanted:
+            return np.empty((len(queries), 0), np.int64)
+        if among is not None:
+            return among[import_faiss().knn(queries, self.vectors[among], wanted)[1]]
+        if self.graph is not None:
+            return self.graph.search(queries, wanted)[1]
+        return import_faiss().knn(queries, self.vectors, wanted)[1]
+
+    def _exact_distances(self, queries: Vectors, found: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return Euclidean distances (n, k): FAISS expands squares, which blurs those near 0."""
+        out = np.empty(found.shape)
+        step = max(1, BLOCK_CELLS // max(1, found.shape[1] * queries.shape[1]))
+        for start in range(0, len(queries), step):
+            part = slice(start, start + step)
+            apart = self.vectors[found[part]] - queries[part, None]  # (b, k, D)
+            out[part] = np.sqrt(np.einsum("bkd,bkd->bk", apart, apart, dtype=np.float64))
+        return out
+
+    def save(self, folder: Path) -> None:
+        """Keep a copy on disk in place of older ones, or none where that cannot be written."""
+        final = folder / self.key
+        partial = folder / f".{self.key}.{os.getpid()}"
+        try:
+            partial.mkdir(parents=True)
+            self._write(partial)
+            partial.rename(final)
+            for old in folder.iterdir():
+                if old != final:
+                    shutil.rmtree(old, ignore_errors=True)
+        except (OSError, RuntimeError):  # FAISS' own error; a copy only saves time
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def _write(self, folder: Path) -> None:
+        for field, column in self.columns.items():
+            column.save(folder, field)
+        about: dict[str, Any] = {"format": FORMAT, "fingerprint": self.fingerprint}
+        if self.graph is None:
+            np.save(folder / "vectors.npy", self.vectors)
+        else:
+            self.graph.save(folder / "graph.faiss")
+            about |= {"breadth": self.graph.breadth, "recall": self.graph.recall}
+        (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, key: str) -> "Memory | None":
+        """Return the copy of a version, or None where there is no whole one."""
+        here = folder / key
+        try:
+            about = json.loads((here / "about.json").read_text(encoding="utf-8"))
+            if about["format"] != FORMAT:
+                return None
+            columns = {field: Column.load(here, field) for field in FIELDS}
+            graph = None
+            if "breadth" in about:
+                graph = Graph.load(here / "graph.faiss", about["breadth"], about["recall"])
+            vectors = np.load(here / "vectors.npy", mmap_mode="r") if graph is None else graph.vectors
+            if {len(vectors)} != {len(column.codes) for column in columns.values()}:
+                return None
+            return cls(key, about["fingerprint"], vectors, columns, graph)
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError):
+            return None

@@ -1,0 +1,169 @@
+"""Milvus as the store of an index: a file of Milvus Lite here, or a cluster by its address."""
+
+import base64
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bayestriplet.data.progress import Progress
+from bayestriplet.errors import BayesTripletError, InputError, MissingDependencyError, StateError
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
+
+COLLECTION = "bayestriplet"
+BATCH = 500  # rows a request
+LONGEST = {"id": 1024, "label": 1024, "path": 8192, "group": 1024, "source": 1024, "hash": 64}  # bytes
+THUMBNAIL = 65535  # bytes, as base64
+RESULTS = 50_000  # hits a request
+PATIENCE = 10.0  # seconds to connect
+
+
+class MilvusStore:
+    """A collection of Milvus, which searches it itself.
+
+    Milvus has no versions: a change is made in parts, and one that was broken off is completed
+    by making it again.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self._client: Any = None
+
+    def fingerprint(self) -> str | None:
+        with self._errors("cannot be read"):
+            if not self._exists():
+                return None
+            found = self._connect().describe_collection(COLLECTION)
+            # Milvus Lite keeps the properties of a collection, and not its description.
+            return str(found.get("properties", {}).get("fingerprint") or found.get("description"))
+
+    def count(self) -> int:
+        with self._errors("cannot be read"):
+            if not self._exists():
+                return 0
+            found = self._connect().query(COLLECTION, filter="", output_fields=["count(*)"])
+            return int(found[0]["count(*)"])
+
+    def items(self) -> list[Item]:
+        with self._errors("cannot be read"):
+            if not self._exists():
+                return []
+            pages = self._connect().query_iterator(
+                COLLECTION, batch_size=BATCH, filter="", output_fields=list(FIELDS)
+            )
+            found: list[Item] = []
+            while page := pages.next():
+                found += [_to_item(row) for row in page]
+            pages.close()
+        return found
+
+    def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
+        with self._errors("cannot be written"):
+            client = self._connect()
+            if not self._exists():
+                self._create(fingerprint, dim)
+            for part in rows:
+                entries = _to_entries(part)
+                for start in range(0, len(entries), BATCH):
+                    client.upsert(COLLECTION, entries[start : start + BATCH])
+            for start in range(0, len(gone), BATCH):
+                client.delete(COLLECTION, ids=list(gone[start : start + BATCH]))
+
+    def prepare(self, progress: Progress | None = None) -> str:
+        del progress
+        return "search is Milvus's own"
+
+    def search(self, vectors: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
+        condition = " and ".join(
+            f"{field} == {json.dumps(value, ensure_ascii=False)}" for field, value in where.items()
+        )
+        step = max(1, RESULTS // k)
+        found: list[list[Hit]] = []
+        with self._errors("cannot be searched"):
+            if not self._exists():
+                raise StateError(f"{self.uri} holds no index: `bayestriplet index RUN IMAGES` makes one")
+            for start in range(0, len(vectors), step):
+                answers = self._connect().search(
+                    COLLECTION, data=vectors[start : start + step], limit=k, filter=condition,
+                    output_fields=list(FIELDS), search_params={"metric_type": "L2"},
+                )  # fmt: skip
+                found += [[_to_hit(one) for one in answer] for answer in answers]
+        return found
+
+    def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:
+        wanted = sorted(set(ids))
+        with self._errors("cannot be read"):
+            rows: list[Any] = []
+            for start in range(0, len(wanted), BATCH):
+                part = wanted[start : start + BATCH]
+                rows += self._connect().get(COLLECTION, ids=part, output_fields=["id", "thumbnail"])
+            return {row["id"]: base64.b64decode(row["thumbnail"]) for row in rows}
+
+    def _create(self, fingerprint: str, dim: int) -> None:
+        from pymilvus import DataType, MilvusClient
+
+        schema = MilvusClient.create_schema(
+            auto_id=False, enable_dynamic_field=False, description=fingerprint
+        )
+        for field in FIELDS:
+            schema.add_field(field, DataType.VARCHAR, is_primary=field == "id", max_length=LONGEST[field])
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dim)
+        schema.add_field("thumbnail", DataType.VARCHAR, max_length=THUMBNAIL)
+        index = MilvusClient.prepare_index_params()
+        index.add_index("vector", index_type="AUTOINDEX", metric_type="L2")
+        self._connect().create_collection(
+            COLLECTION, schema=schema, index_params=index, consistency_level="Strong",
+            properties={"fingerprint": fingerprint},
+        )  # fmt: skip
+
+    def _exists(self) -> bool:
+        local = "://" not in self.uri
+        if local and not Path(self.uri).exists():  # asking Milvus Lite would make it
+            return False
+        return bool(self._connect().has_collection(COLLECTION))
+
+    def _connect(self) -> Any:
+        if self._client is None:
+            try:
+                from pymilvus import MilvusClient
+            except ImportError as error:
+                raise MissingDependencyError(
+                    f"{self.uri} is Milvus: pip install 'bayestriplet[milvus]'"
+                ) from error
+            for name in ("pymilvus", "milvus_lite", "grpc"):  # what they log is raised as well
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            token = os.environ.get("MILVUS_TOKEN", "")
+            self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE)
+        return self._client
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """Turn whatever Milvus raises into one line."""
+        try:
+            yield
+        except BayesTripletError:
+            raise
+        except Exception as error:
+            reason = getattr(error, "message", None) or str(error) or type(error).__name__
+            raise InputError(f"{self.uri} {what}: {str(reason).splitlines()[0][:200]}") from None
+
+
+def _to_entries(rows: Rows) -> list[dict[str, Any]]:
+    """Return rows as Milvus takes them: it has no bytes, so thumbnails are text."""
+    return [
+        {field: getattr(item, field) for field in FIELDS}
+        | {"vector": vector, "thumbnail": base64.b64encode(thumbnail).decode()}
+        for item, vector, thumbnail in zip(rows.items, rows.vectors, rows.thumbnails, strict=True)
+    ]
+
+
+def _to_item(row: Mapping[str, Any]) -> Item:
+    return Item(*(str(row[field]) for field in FIELDS))
+
+
+def _to_hit(found: Mapping[str, Any]) -> Hit:
+    """Return a hit; Milvus gives the square of a Euclidean distance, which rounding may put below 0."""
+    return Hit(_to_item(found["entity"]), max(0.0, float(found["distance"])) ** 0.5)

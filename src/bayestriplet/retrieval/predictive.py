@@ -1,0 +1,141 @@
+"""Class probabilities and novelty of vectors, from the file that a training wrote. NumPy alone."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bayestriplet.errors import InputError, MissingDependencyError
+
+FORMAT = "1"
+BLOCK_CELLS = 4_000_000  # numbers a block of whitened vectors may hold
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """One multivariate t a class, tempered, and how novel the held-out items were.
+
+    Vectors are those of the encoder with the digest ``encoder``, as they come out of it.
+    """
+
+    classes: tuple[str, ...]
+    encoder: str  # SHA-256 of the model file
+    mean: Floats  # (K, D)
+    whitening: Floats  # (K, D, D)
+    log_normaliser: Floats  # (K,)
+    freedom: Floats  # (K,)
+    log_prior: Floats  # (K,), -inf for a class without training items
+    temperature: float
+    held_out: Floats  # (V,) novelty scores of the validation items, ascending
+
+    @classmethod
+    def load(cls, path: Path) -> "Predictive":
+        """Read a predictive.safetensors."""
+        tensors, metadata = _read(Path(path))
+        try:
+            found = cls(
+                classes=tuple(json.loads(metadata["classes"])),
+                encoder=metadata["encoder"],
+                temperature=float(tensors.pop("temperature")),
+                **{name: value.astype(np.float64) for name, value in tensors.items()},
+            )
+            _check(found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is not a whole predictive: {str(error).splitlines()[0]}") from None
+        return found
+
+    @property
+    def dim(self) -> int:
+        """D, the length of a vector."""
+        return self.mean.shape[1]
+
+    def probabilities(self, vectors: ArrayLike) -> Floats:
+        """Return the probability (N, K) of each class for vectors (N, D) (docs/method.md, eq. 8)."""
+        return np.exp(self.log_probabilities(vectors))
+
+    def log_probabilities(self, vectors: ArrayLike) -> Floats:
+        """Return the logarithms (N, K) of the probabilities, which stay finite where those round to 0."""
+        joint = self._log_joint(vectors)
+        return joint - np.logaddexp.reduce(joint, 1)[:, None]
+
+    def novelty_scores(self, vectors: ArrayLike) -> Floats:
+        """Return -log sum_k pi_k p_k^(1/T) (N,): the larger, the less any class explains a vector."""
+        return -np.logaddexp.reduce(self._log_joint(vectors), 1)
+
+    def novelty(self, vectors: ArrayLike) -> Floats:
+        """Return the percentage (N,) of held-out items that are less novel; ties count half.
+
+        A run without validation items has nothing to compare with: NaN.
+        """
+        scores = self.novelty_scores(vectors)
+        if not len(self.held_out):
+            return np.full(len(scores), np.nan)
+        below, up_to = (np.searchsorted(self.held_out, scores, side) for side in ("left", "right"))
+        return 50.0 * (below + up_to) / len(self.held_out)
+
+    def _log_joint(self, vectors: ArrayLike) -> Floats:
+        """Return log pi_k + log p_k(x) / T (N, K), in blocks of bounded size."""
+        x = _check_vectors(vectors, self.dim)
+        rows = max(1, BLOCK_CELLS // self.mean.size)
+        out = np.full((len(x), len(self.mean)), -np.inf)
+        known = np.flatnonzero(np.isfinite(self.log_prior))
+        for start in range(0, len(x), rows):
+            part = slice(start, start + rows)
+            for k in known:
+                white = (x[part] - self.mean[k]) @ self.whitening[k].T  # (b, D)
+                distance = np.square(white).sum(1)
+                decay = (self.freedom[k] + self.dim) / 2 * np.log1p(distance / self.freedom[k])
+                out[part, k] = (self.log_normaliser[k] - decay) / self.temperature + self.log_prior[k]
+        return out
+
+
+def _read(path: Path) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+    try:
+        from safetensors import safe_open
+    except ImportError as error:
+        raise MissingDependencyError("probabilities need safetensors: pip install safetensors") from error
+    if not path.is_file():
+        raise InputError(f"{path} is missing: train again to have probabilities and novelty")
+    try:
+        with safe_open(path, "np") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except Exception as error:
+        raise InputError(f"{path} cannot be read as a predictive: {str(error).splitlines()[0]}") from None
+    if metadata.get("format") != FORMAT:
+        raise InputError(f"{path} has format {metadata.get('format')!r}; this version reads {FORMAT}")
+    return tensors, metadata
+
+
+def _check(found: Predictive) -> None:
+    """Raise unless the parts of a file belong together."""
+    number, dim = len(found.classes), found.mean.shape[-1]
+    shapes = {
+        "mean": (number, dim),
+        "whitening": (number, dim, dim),
+        "log_normaliser": (number,),
+        "freedom": (number,),
+        "log_prior": (number,),
+        "held_out": (len(found.held_out),),
+    }
+    for name, shape in shapes.items():
+        value = getattr(found, name)
+        if value.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}; got {value.shape}")
+        if np.isnan(value).any() or (name != "log_prior" and np.isinf(value).any()):
+            raise ValueError(f"{name} must be finite")
+    if not (found.temperature > 0 and (found.freedom > 0).all() and np.isfinite(found.log_prior).any()):
+        raise ValueError("temperature and freedom must be above 0, and a class must have items")
+
+
+def _check_vectors(vectors: ArrayLike, dim: int) -> Floats:
+    x = np.asarray(vectors)
+    if x.ndim != 2 or x.shape[1] != dim:
+        raise InputError(f"vectors must have shape (N, {dim}); got {x.shape}")
+    if x.dtype.kind not in "fiu" or not np.isfinite(x).all():
+        raise InputError("vectors must be finite numbers")
+    return x.astype(np.float64)

@@ -1,0 +1,223 @@
+"""``export``, ``index`` and ``search`` as a person uses them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from bayestriplet.cli import app
+from tests.data.test_images import png_header
+from tests.retrieval.test_encoder import make_run
+
+ROOT = Path(__file__).parents[2]
+DIGITS = load_digits()
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run the command in this process; return exit code, output and errors."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["bayestriplet", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            app.main()
+        said = capsys.readouterr()
+        return stop.value.code, said.out, said.err
+
+    return run
+
+
+def assert_one_line(answer, *parts):
+    code, _, errors = answer
+    assert code == 1, answer
+    assert len(errors.strip().splitlines()) == 1, errors
+    assert errors.startswith("Error: ")
+    for part in parts:
+        assert part in errors
+
+
+def save_scan(number, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.rint(DIGITS.images[number] * (255 / 16)).astype(np.uint8)).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def indexed(digits_run, tmp_path_factory):
+    """A run with an index of its test items."""
+    from bayestriplet.retrieval.index import Index
+
+    run = tmp_path_factory.mktemp("indexed") / "run"
+    shutil.copytree(digits_run, run, ignore=shutil.ignore_patterns("*.ckpt"))
+    Index.open(run).update("digits", split="test")
+    return run
+
+
+@pytest.fixture
+def query(tmp_path):
+    return save_scan(3, tmp_path / "three.png")
+
+
+def test_a_training_leaves_the_encoder_that_export_makes(digits_run, call, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run")
+    before = (run / "encoder.onnx").stat().st_size
+    (run / "encoder.onnx").unlink()
+    assert_one_line(call("export", run), "--backbone tests.training.networks:small")
+    code, said, _ = call("export", run, "--backbone", "tests.training.networks:small")
+    assert code == 0
+    assert said.startswith(f"{run}/encoder.onnx: 8 x 8 grey images to 16 numbers, ")
+    assert abs((run / "encoder.onnx").stat().st_size - before) < 1000
+
+
+def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run")
+    for i in range(30):
+        save_scan(i, tmp_path / "scans" / str(DIGITS.target[i]) / f"{i}.png")
+    code, said, _ = call("index", run, tmp_path / "scans")
+    assert code == 0
+    lines = said.splitlines()
+    assert lines[0].startswith("30 added, 0 replaced, 0 removed, 0 unchanged; ")
+    assert lines[0].endswith(" images/s")
+    assert lines[1] == f"{run}/index holds 30 items; search is exact."
+    assert lines[2] == f"Try next:  bayestriplet search {run} QUERY.png"
+    assert "0 added, 0 replaced, 0 removed, 30 unchanged" in call("index", run, tmp_path / "scans")[1]
+    store = tmp_path / "other"
+    assert f"{store} holds 359 items" in call("index", run, "digits", "--split", "test", "--store", store)[1]
+    assert (
+        "0, 10 of 10 neighbours"
+        in call("search", run, tmp_path / "scans" / "0" / "0.png", "--store", store)[1]
+    )
+
+
+def test_search_prints_the_vote_and_a_table(indexed, query, call):
+    code, said, errors = call("search", indexed, query, "-k", "4")
+    assert (code, errors) == (0, "")
+    assert "three.png: 3, 4 of 4 neighbours; probability 3 " in said
+    assert "novelty " in said
+    rows = [line.split() for line in said.splitlines() if line.split()[:1] in (["1"], ["2"], ["3"], ["4"])]
+    assert [row[0] for row in rows] == ["1", "2", "3", "4"]
+    assert all(row[1] == "3" and row[3].startswith("digits/digits/") for row in rows)
+
+
+def test_json_has_the_keys_that_are_documented(indexed, query, call, tmp_path):
+    found = json.loads(call("search", indexed, query, "--json", "--where", "label=3")[1])
+    assert list(found) == ["query", "neighbours", "vote", "probabilities", "novelty"]
+    assert list(found["neighbours"][0]) == ["rank", "id", "label", "distance", "path"]
+    assert len(found["neighbours"]) == 10
+    assert found["vote"] == {"label": "3", "share": 1.0}
+    many = json.loads(call("search", indexed, tmp_path, query, "--json", "-k", "1")[1])
+    assert [one["query"] for one in many] == [str(query), str(query)]
+    assert isinstance(json.loads(call("search", indexed, tmp_path, "--json")[1]), list)
+
+
+def test_the_own_picture_can_be_left_out(indexed, call, tmp_path):
+    ids = json.loads(call("search", indexed, save_scan(3, tmp_path / "a.png"), "--json")[1])["neighbours"]
+    number = int(ids[0]["id"].split("/")[-1])
+    own = save_scan(number, tmp_path / "own.png")
+    nearest = json.loads(call("search", indexed, own, "--json")[1])["neighbours"][0]
+    assert (nearest["id"], nearest["distance"]) == (f"digits/digits/{number}", 0.0)
+    others = json.loads(call("search", indexed, own, "--json", "--exclude-self")[1])["neighbours"]
+    assert nearest["id"] not in [one["id"] for one in others]
+
+
+def test_a_montage_is_a_picture(indexed, query, call, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (9, 9, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    picture = tmp_path / "out" / "montage.png"
+    assert_one_line(call("search", indexed, query, "--montage", picture), "there is no folder")
+    picture.parent.mkdir()
+    code, said, _ = call("search", indexed, query, tmp_path / "noise.png", "--montage", picture)
+    assert code == 0
+    assert said.splitlines()[-1] == f"{picture}: the query and its nearest neighbours"
+    with Image.open(picture) as image:
+        assert image.width == 1200
+        assert len(set(image.convert("RGB").get_flattened_data())) > 100
+    assert_one_line(call("search", indexed, *[query] * 17, "--montage", picture), "at most 16 queries")
+
+
+def test_a_bad_query_is_one_line(indexed, call, tmp_path):
+    (tmp_path / "note.png").write_text("not an image")
+    assert_one_line(call("search", indexed, tmp_path / "note.png"), "note.png is not an image")
+    whole = save_scan(1, tmp_path / "whole.png").read_bytes()
+    (tmp_path / "cut.png").write_bytes(whole[:50])
+    assert_one_line(call("search", indexed, tmp_path / "cut.png"), "cut.png is truncated")
+    for side in (9_000, 12_000, 60_000):
+        (tmp_path / "bomb.png").write_bytes(png_header(side, side))
+        assert_one_line(
+            call("search", indexed, tmp_path / "bomb.png"), f"has {side} x {side} pixels, more than 64"
+        )
+    (tmp_path / "empty.png").touch()
+    assert_one_line(call("search", indexed, tmp_path / "empty.png"), "empty.png is empty")
+    assert_one_line(call("search", indexed, tmp_path / "none.png"), "none.png: no such file")
+    (tmp_path / "folder").mkdir()
+    assert_one_line(call("search", indexed, tmp_path / "folder"), "holds no images")
+
+
+def test_a_search_that_cannot_be_is_one_line(indexed, query, call, digits_run, tmp_path):
+    assert_one_line(call("search", indexed, query, "-k", "0"), "k must be at least 1; got 0")
+    assert_one_line(call("search", indexed, query, "-k", "1000000"), "k must be at most 10000; got 1000000")
+    assert_one_line(
+        call("search", indexed, query, "--where", "label=TUM"), "no item of the index has label=TUM"
+    )
+    assert_one_line(call("search", indexed, query, "--where", "lable=1"), "did you mean 'label'")
+    assert_one_line(call("search", indexed, query, "--where", "label"), "must be FIELD=VALUE")
+    twice = ["--where", "label=1", "--where", "label=2"]
+    assert_one_line(call("search", indexed, query, *twice), "names label twice")
+    bare = shutil.copytree(digits_run, tmp_path / "bare")
+    assert_one_line(call("search", bare, query), "has no index yet", f"bayestriplet index {bare} IMAGES")
+    (bare / "encoder.onnx").unlink()
+    assert_one_line(call("search", bare, query), f"bayestriplet export {bare}")
+    assert_one_line(call("search", tmp_path / "none", query), "no such run")
+    make_run(tmp_path / "other", dim=16, channels=1, size=8, mean=(0.5,), deviation=(0.3,))
+    other = call("search", tmp_path / "other", query, "--store", indexed / "index")
+    assert_one_line(other, "was made with another encoder")
+    assert_one_line(
+        call("search", indexed, query, "--store", "http://127.0.0.1:1"), "127.0.0.1:1 cannot be read"
+    )
+    assert_one_line(call("index", indexed, tmp_path / "gone"), "there is no file or folder")
+    assert_one_line(call("index", indexed, "digits", "--split", "tset"), "did you mean 'test'")
+
+
+def test_a_damaged_table_is_one_line_and_can_be_made_anew(indexed, query, call, tmp_path):
+    run = shutil.copytree(indexed, tmp_path / "run")
+    shutil.rmtree(run / "index" / "snapshot")
+    data = next((run / "index" / "items.lance" / "data").iterdir())
+    data.write_bytes(data.read_bytes()[:100])
+    for command in (("search", run, query), ("index", run, "digits")):
+        assert_one_line(call(*command), f"{run}/index cannot be read; delete it and index again")
+    shutil.rmtree(run / "index")
+    assert call("index", run, "digits", "--split", "test")[0] == 0
+    assert call("search", run, query)[0] == 0
+
+
+def test_files_that_were_moved_are_noted_and_the_answer_given(digits_run, query, call, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run")
+    for i in range(20):
+        save_scan(i, tmp_path / "scans" / str(DIGITS.target[i]) / f"{i}.png")
+    call("index", run, tmp_path / "scans")
+    (tmp_path / "scans").rename(tmp_path / "elsewhere")
+    code, said, errors = call("search", run, query, "-k", "3", "--montage", tmp_path / "montage.png")
+    assert (code, "3/3.png" in said.replace("\n", "")) == (0, True)
+    assert errors.startswith("Note: 3 of these 3 files are no longer where they were indexed; ")
+    assert (tmp_path / "montage.png").is_file()
+    assert_one_line(call("index", run, tmp_path / "scans"), "there is no file or folder")
+    assert call("search", run, query, "-k", "3")[0] == 0
+
+
+def test_searching_needs_no_torch_and_no_lancedb(indexed, query):
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['lancedb'] = None; "
+        "from bayestriplet.cli.app import main; main()"
+    )
+    command = [sys.executable, "-c", code, "search", indexed, query, "-k", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3, 2 of 2 neighbours" in done.stdout

@@ -1,0 +1,291 @@
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+import bayestriplet as bt
+from bayestriplet.errors import DataError, InputError, InputTypeError, StateError
+from bayestriplet.retrieval.answers import Neighbour, take_vote
+from tests.retrieval.test_encoder import make_run
+
+DIGITS = load_digits()
+
+
+def scan(number):
+    """A digit as the run saw it in training."""
+    return np.rint(DIGITS.images[number] * (255 / 16)).astype(np.uint8)
+
+
+@pytest.fixture
+def run(digits_run, tmp_path):
+    """A copy of the run, without an index."""
+    return shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+
+
+@pytest.fixture
+def scans(tmp_path):
+    """Real scans as PNG files, a folder a class; by name, the number of the digit."""
+    root = tmp_path / "scans"
+    for i in range(100):
+        of_class = root / str(DIGITS.target[i])
+        of_class.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(scan(i)).save(of_class / f"{i}.png")
+    return root
+
+
+def counts(change):
+    return change.added, change.replaced, change.removed, change.unchanged
+
+
+def test_a_folder_is_indexed_and_again_only_what_is_different(run, scans):
+    index = bt.Index.open(run)
+    assert counts(index.update(str(scans))) == (100, 0, 0, 0)
+    assert counts(index.update(str(scans))) == (0, 0, 0, 100)
+    (scans / "0" / "0.png").unlink()
+    Image.fromarray(scan(500)).save(scans / "1" / "1.png")
+    Image.fromarray(scan(600)).save(scans / "2" / "new.png")
+    assert counts(index.update(str(scans))) == (1, 1, 1, 98)
+    assert len(index) == 100
+    found = bt.Index.open(run).search(scan(500), k=1)[0].neighbours[0]
+    assert (found.id, found.label, found.distance) == ("scans/1/1.png", "1", pytest.approx(0, abs=1e-5))
+    assert found.path == str(scans / "1" / "1.png")
+
+
+def test_an_item_that_was_moved_to_another_class_is_another_item(run, scans):
+    index = bt.Index.open(run)
+    index.update(str(scans))
+    (scans / "0" / "0.png").rename(scans / "1" / "0.png")
+    assert counts(index.update(str(scans))) == (1, 0, 1, 99)
+    assert index.search(scan(0), k=1)[0].neighbours[0].label == "1"
+
+
+def test_a_folder_that_was_moved_keeps_its_items_with_new_paths(run, scans, tmp_path):
+    index = bt.Index.open(run)
+    index.update(str(scans))
+    (tmp_path / "elsewhere").mkdir()
+    moved = scans.rename(tmp_path / "elsewhere" / "scans")
+    assert index.search(scan(7), k=3)[0].neighbours[0].id == "scans/7/7.png"  # still answers
+    with pytest.raises(DataError, match="there is no file or folder"):
+        index.update(str(scans))
+    assert counts(index.update(str(moved))) == (0, 100, 0, 0)
+    assert index.search(scan(7), k=1)[0].neighbours[0].path == str(moved / "7" / "7.png")
+
+
+def test_sets_of_other_names_stay(run, scans):
+    index = bt.Index.open(run)
+    index.update(str(scans))
+    assert counts(index.update("digits", split="test")) == (359, 0, 0, 0)
+    assert counts(index.update("digits")) == (1438, 0, 0, 359)
+    assert counts(index.update("digits", split="val")) == (0, 0, 1437, 360)
+    assert len(index) == 460
+    only = index.search(scan(3), k=5, where={"source": "scans"})[0].neighbours
+    assert {one.id.split("/")[0] for one in only} == {"scans"}
+
+
+def test_a_manifest_gives_groups_and_a_changed_label_is_a_change(run, scans):
+    rows = [
+        f"{path.relative_to(scans)},{path.parent.name},p{int(path.stem) % 4}" for path in scans.rglob("*.png")
+    ]
+    manifest = scans / "list.csv"
+    manifest.write_text("path,label,group\n" + "\n".join(rows))
+    index = bt.Index.open(run)
+    assert counts(index.update(str(manifest))) == (100, 0, 0, 0)
+    found = index.search(scan(10), k=100, where={"group": "p2"})[0].neighbours
+    assert {one.id for one in found} == {
+        f"list/{p.relative_to(scans)}" for p in scans.rglob("*.png") if int(p.stem) % 4 == 2
+    }
+    manifest.write_text(
+        "path,label,group\n" + "\n".join([rows[0].replace(f",{rows[0][0]},", ",other,"), *rows[1:]])
+    )
+    assert counts(index.update(str(manifest))) == (0, 1, 0, 99)
+
+
+def test_a_bad_file_is_named_and_nothing_changes_or_it_is_left_out(run, scans):
+    index = bt.Index.open(run)
+    index.update(str(scans))
+    (scans / "3" / "note.png").write_bytes(b"not an image")
+    (scans / "4" / "4.png").write_bytes((scans / "4" / "4.png").read_bytes()[:40])
+    Image.fromarray(scan(600)).save(scans / "2" / "new.png")
+    with pytest.raises(DataError, match=r"(note.png is not an image|4.png .*); .*--skip-bad"):
+        index.update(str(scans))
+    assert len(index) == 100
+    assert counts(index.update(str(scans), skip_bad=True)) == (1, 0, 1, 99)
+
+
+def test_a_single_class_and_colour_files_are_fine_for_a_grey_encoder(run, tmp_path):
+    (tmp_path / "more" / "five").mkdir(parents=True)
+    for i in range(3):
+        Image.fromarray(scan(i)).convert("RGB").save(tmp_path / "more" / "five" / f"{i}.png")
+    index = bt.Index.open(run)
+    index.update(str(tmp_path / "more"))
+    assert index.search(scan(1), k=1)[0].neighbours[0].distance == pytest.approx(0, abs=1e-5)
+
+
+def test_queries_are_paths_folders_pixels_and_vectors(run, scans):
+    index = bt.Index.open(run)
+    index.update(str(scans))
+    path = scans / "7" / "7.png"
+    expected = index.search(path, k=4)
+    assert expected[0].query == str(path)
+    vector = index.encoder.encode(scan(7)[None, :, :, None])
+    for same in ([str(path)], scan(7), scan(7)[..., None], [scan(7)], vector, vector[0], vector.tolist()):
+        assert index.search(same, k=4)[0].neighbours == pytest.approx(expected[0].neighbours)
+    many = index.search(scans / "7", k=1)
+    assert [answer.neighbours[0].path for answer in many] == [answer.query for answer in many]
+    assert len(many) == len(list((scans / "7").iterdir()))
+    assert len(index.search(np.stack([scan(i) for i in range(5)]), k=1)) == 5
+
+
+def test_the_querys_own_picture_can_be_left_out_however_often_it_is_there(run, scans):
+    index = bt.Index.open(run)
+    for i in range(12):
+        shutil.copy(scans / "7" / "7.png", scans / "7" / f"copy{i}.png")
+    index.update(str(scans))
+    with_it = index.search(scan(7), k=5)[0].neighbours
+    without = index.search(scan(7), k=5, exclude_self=True)[0].neighbours
+    assert {one.distance for one in with_it} == {0.0}
+    assert len(without) == 5
+    assert [one.rank for one in without] == [1, 2, 3, 4, 5]
+    assert min(one.distance for one in without) > 0
+    assert len(index.search(scan(7), k=112, exclude_self=True)[0].neighbours) == 99
+
+
+def test_images_are_added_one_by_one_and_stay(run, scans):
+    index = bt.Index.open(run)
+    change = index.add([scan(1), scan(2)], labels=["1", "2"], ids=["x", "y"], groups=["p", "q"])
+    assert counts(change) == (2, 0, 0, 0)
+    assert counts(index.add(scan(3), ids=["x"])) == (0, 1, 0, 0)
+    index.add(scans / "7" / "7.png")
+    index.update(str(scans))
+    index.update("digits", split="test")
+    ids = {item.id for item in index.store.items() if item.source == "added"}
+    assert ids == {"x", "y", str(scans / "7" / "7.png")}
+    assert index.search(scan(3), k=1, where={"source": "added"})[0].vote is None  # it has no label
+    assert index.search(scan(2), k=1, where={"group": "q"})[0].neighbours[0].id == "y"
+    with pytest.raises(InputError, match="labels must be 1, one per image; got 2"):
+        index.add(scan(1), labels=["a", "b"])
+    with pytest.raises(InputError, match="ids must differ"):
+        index.add([scan(1), scan(1)])
+    with pytest.raises(InputError, match="only images can be added"):
+        index.add(np.zeros((1, 16)))
+
+
+def test_probabilities_and_novelty_are_those_of_the_run(run):
+    index = bt.Index.open(run)
+    index.update("digits", split="train")
+    answers = index.search(np.stack([scan(i) for i in range(200)]), k=10)
+    labels = [str(label) for label in DIGITS.target[:200]]
+    for answer in answers:
+        assert list(answer.probabilities) == list("0123456789")
+        assert sum(answer.probabilities.values()) == pytest.approx(1)
+        assert 0 <= answer.novelty <= 100
+    likely = [max(a.probabilities, key=a.probabilities.get) for a in answers]
+    assert np.mean([a == b for a, b in zip(likely, labels, strict=True)]) > 0.85
+    assert np.mean([a.vote.label == b for a, b in zip(answers, labels, strict=True)]) > 0.85
+    noise = np.random.default_rng(0).integers(0, 256, (50, 8, 8), np.uint8)
+    strange = np.median([a.novelty for a in index.search(noise)])
+    assert strange > np.median([a.novelty for a in answers])
+
+
+def test_a_run_without_a_predictive_file_answers_without_it(run):
+    (run / "predictive.safetensors").unlink()
+    index = bt.Index.open(run)
+    index.update("digits", split="test")
+    answer = index.search(scan(0))[0]
+    assert (answer.probabilities, answer.novelty, answer.is_unlike) == (None, None, False)
+
+
+def test_the_predictive_file_of_another_network_is_refused(run, tmp_path):
+    make_run(tmp_path / "other", dim=16, channels=1, size=8, mean=(0.5,), deviation=(0.3,))
+    shutil.copy(tmp_path / "other" / "encoder.onnx", run / "encoder.onnx")
+    with pytest.raises(
+        StateError, match=r"predictive.safetensors and encoder.onnx are of different networks"
+    ):
+        bt.Index.open(run)
+    (run / "predictive.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(InputError, match="cannot be read as a predictive"):
+        bt.Index.open(run)
+
+
+@pytest.mark.parametrize("name", ["index", "index.db"])
+def test_the_index_of_another_encoder_is_refused(run, tmp_path, name):
+    store = str(tmp_path / name)
+    bt.Index.open(run, store).update("digits", split="test")
+    make_run(tmp_path / "other", dim=16, channels=1, size=8, mean=(0.5,), deviation=(0.3,))
+    with pytest.raises(StateError, match=r"was made with another encoder \(.*\) than that of .*other"):
+        bt.Index.open(tmp_path / "other", store)
+    assert len(bt.Index.open(run, store)) == 359
+
+
+def test_milvus_holds_the_same_index(run, scans, tmp_path):
+    here, there = bt.Index.open(run), bt.Index.open(run, str(tmp_path / "index.db"))
+    for index in (here, there):
+        assert counts(index.update(str(scans))) == (100, 0, 0, 0)
+        assert counts(index.update(str(scans))) == (0, 0, 0, 100)
+    (scans / "0" / "0.png").unlink()
+    for index in (here, there):
+        assert counts(index.update(str(scans))) == (0, 0, 1, 99)
+    query = scan(321)
+    one, other = here.search(query, k=5)[0], there.search(query, k=5)[0]
+    assert [n.id for n in one.neighbours] == [n.id for n in other.neighbours]
+    assert [n.distance for n in one.neighbours] == pytest.approx(
+        [n.distance for n in other.neighbours], abs=1e-4
+    )
+
+
+def test_wrong_searches_are_told_before_any_work(run, scans):
+    index = bt.Index.open(run)
+    with pytest.raises(StateError, match=r"has no index yet: `bayestriplet index .*run IMAGES` makes one"):
+        index.search(scan(1))
+    index.update(str(scans))
+    for k, match in ((0, "k must be at least 1; got 0"), (1_000_000, "k must be at most 10000; got 1000000")):
+        with pytest.raises(InputError, match=match):
+            index.search(scan(1), k)
+    with pytest.raises(InputTypeError, match="k must be a whole number"):
+        index.search(scan(1), 2.5)
+    with pytest.raises(InputError, match=r"where must be one of .*; got 'labl'; did you mean 'label'"):
+        index.search(scan(1), where={"labl": "1"})
+    with pytest.raises(InputError, match="no item of the index has label=1O"):
+        index.search(scan(1), where={"label": "1O"})
+    with pytest.raises(InputError, match=r"vectors must have shape \(n, 16\); got \(3,\)"):
+        index.search(np.zeros(3))
+    with pytest.raises(InputError, match="finite"):
+        index.search(np.full(16, np.nan))
+    with pytest.raises(InputTypeError, match="queries must be paths"):
+        index.search(None)
+    with pytest.raises(InputError, match=r"an image must have shape \(H, W\)"):
+        index.search([np.zeros((2, 2, 2, 2), np.uint8)])
+    with pytest.raises(DataError, match="no such file"):
+        index.search(scans / "none.png")
+    pixels = {f"{s}_images": np.zeros((4, 8, 8, 3), np.uint8) for s in ("train", "val", "test")}
+    labels = {f"{s}_labels": np.array([[0], [1], [0], [1]]) for s in ("train", "val", "test")}
+    np.savez(scans / "colour.npz", **pixels, **labels)
+    with pytest.raises(InputError, match="has 3 channels; the run was trained on 1"):
+        index.update(str(scans / "colour.npz"))
+
+
+def test_a_vote_goes_to_the_majority_and_a_tie_to_the_nearest():
+    def near(*labels):
+        return [Neighbour(i, "", label, float(i), "") for i, label in enumerate(labels, 1)]
+
+    assert take_vote(near("a", "b", "b")).label == "b"
+    assert take_vote(near("a", "b", "b")).share == pytest.approx(2 / 3)
+    assert take_vote(near("b", "a", "a", "b")).label == "b"
+    assert take_vote(near("", "", "c")).share == pytest.approx(1 / 3)
+    assert take_vote(near("", "")) is None
+    assert take_vote([]) is None
+
+
+def test_many_copies_need_more_than_one_look(run, scans, monkeypatch):
+    index = bt.Index.open(run)
+    index.add([scan(1)] * 30, ids=[f"copy {i}" for i in range(30)], labels=["1"] * 30)
+    index.add([scan(i) for i in range(2, 12)], ids=[str(i) for i in range(2, 12)])
+    asked = []
+    search = index.store.search
+    monkeypatch.setattr(
+        index.store, "search", lambda v, k, w: asked.append(k) or search(v, k, w), raising=True
+    )
+    assert len(index.search(scan(1), k=3, exclude_self=True)[0].neighbours) == 3
+    assert len(asked) > 1

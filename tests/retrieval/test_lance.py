@@ -1,0 +1,183 @@
+"""What only LanceDB promises: versions, whole changes, copies in memory."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import lancedb
+import numpy as np
+import pytest
+
+from bayestriplet.errors import InputError, StateError
+from bayestriplet.retrieval import memory
+from bayestriplet.retrieval.memory import Memory
+from bayestriplet.retrieval.store import open_store
+from tests.retrieval.rows import DIM, make_rows
+
+
+def local(tmp_path):
+    return open_store(tmp_path / "run", str(tmp_path / "index"))
+
+
+def versions(tmp_path):
+    return len(lancedb.connect(tmp_path / "index").open_table("items").list_versions())
+
+
+def test_a_change_is_one_version(tmp_path):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(30)), make_rows(range(30, 60))], [])
+    assert versions(tmp_path) == 1
+    store.write("print", DIM, [make_rows(range(50, 70), label="b"), make_rows([99])], ["set/0", "set/1"])
+    assert versions(tmp_path) == 2
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_change_that_fails_leaves_the_last_version_and_no_files(tmp_path):
+    def failing():
+        yield make_rows(range(20, 40))
+        raise OSError(28, "No space left on device")
+
+    store = local(tmp_path)
+    with pytest.raises(InputError, match="cannot be written; it is as it was: No space left on device"):
+        store.write("print", DIM, failing(), [])
+    assert files(tmp_path / "index") == [".lock"]
+    store.write("print", DIM, [make_rows(range(20))], [])
+    before = files(tmp_path / "index" / "items.lance")
+    with pytest.raises(InputError, match="No space left"):
+        store.write("print", DIM, failing(), ["set/1"])
+    assert files(tmp_path / "index" / "items.lance") == before
+    assert local(tmp_path).count() == 20
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from bayestriplet.retrieval.store import open_store
+from tests.retrieval.rows import DIM, make_rows
+store = open_store(Path("run"), sys.argv[1])
+store.prepare()
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+store.write("print", DIM, [make_rows(range(100, 3000))], ["set/1"])
+"""
+
+
+@pytest.mark.parametrize("limit", [4_000, 150_000, 300_000])
+def test_a_disk_that_fills_up_leaves_the_last_version_and_no_files(tmp_path, limit):
+    local(tmp_path).write("print", DIM, [make_rows(range(100))], [])
+    before = files(tmp_path / "index" / "items.lance")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, tmp_path / "index", str(limit)], capture_output=True, text=True
+    )
+    assert "InputError: " in done.stderr
+    assert "cannot be written; it is as it was" in done.stderr.splitlines()[-1]
+    assert files(tmp_path / "index" / "items.lance") == before
+    assert local(tmp_path).count() == 100
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from bayestriplet.retrieval.store import open_store
+from tests.retrieval.rows import DIM, make_rows
+store = open_store(Path("run"), sys.argv[1])
+store.prepare()
+rows = make_rows(range(2, 2000), label="new")
+import lancedb
+print("ready", flush=True)
+store.write("print", DIM, [rows], ["set/0", "set/1"])
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1])
+def test_a_crash_at_any_moment_leaves_a_whole_version(tmp_path, delay):
+    local(tmp_path).write("print", DIM, [make_rows(range(2000), label="old")], [])
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, tmp_path / "index"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    store = local(tmp_path)
+    found = {item.label for item in store.items()}
+    assert (found, store.count()) in [({"old"}, 2000), ({"new"}, 1998)]
+    store.write("print", DIM, [make_rows([5], label="after")], [])  # and can be changed
+    assert {item.id: item.label for item in store.items()}["set/5"] == "after"
+
+
+def test_a_second_process_waits_its_turn(tmp_path):
+    store = local(tmp_path)
+
+    def rows():
+        with pytest.raises(StateError, match="is being changed by another process"):
+            local(tmp_path).write("print", DIM, [make_rows([1])], [])
+        yield make_rows([2])
+
+    store.write("print", DIM, rows(), [])
+    assert [item.id for item in store.items()] == ["set/2"]
+
+
+def test_a_changed_table_is_noticed_by_a_store_that_has_searched(tmp_path):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [])
+    assert store.count() == 5
+    local(tmp_path).write("print", DIM, [make_rows(range(5, 8))], ["set/0"])
+    assert store.count() == 7
+    assert store.search(make_rows([6]).vectors, 1, {})[0][0].item.id == "set/6"
+    assert len(list((tmp_path / "index" / "snapshot").iterdir())) == 1  # older copies are gone
+
+
+def test_searching_a_table_that_has_not_changed_does_not_load_lancedb(tmp_path):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [])
+    store.prepare()
+    code = (
+        "import sys, numpy\nfrom pathlib import Path\n"
+        "from bayestriplet.retrieval.store import open_store\n"
+        f"store = open_store(Path('run'), {str(tmp_path / 'index')!r})\n"
+        f"print(len(store.search(numpy.zeros((1, {DIM}), 'float32'), 3, {{}})[0]))\n"
+        "print([name for name in ('lancedb', 'pyarrow', 'torch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["3", "[]"]
+
+
+@pytest.mark.parametrize("name", ["about.json", "vectors.npy", "id.codes.npy", "label.text.npy"])
+def test_a_damaged_copy_is_made_again(tmp_path, name):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(50))], [])
+    store.prepare()
+    path = next((tmp_path / "index" / "snapshot").glob(f"*/{name}"))
+    path.write_bytes(path.read_bytes()[:-60])
+    assert sorted(item.id for item in local(tmp_path).items()) == sorted(f"set/{n}" for n in range(50))
+
+
+@pytest.mark.parametrize("what", ["_versions/*.manifest", "data/*.lance"])
+def test_a_damaged_table_is_one_line(tmp_path, what):
+    local(tmp_path).write("print", DIM, [make_rows(range(50))], [])
+    path = next((tmp_path / "index" / "items.lance").glob(what))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(InputError, match=r"index cannot be read; delete it and index again: [^\n]+$"):
+        local(tmp_path).count()
+
+
+def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "APPROXIMATE_FROM", 2000)
+    store, rows = local(tmp_path), make_rows(range(2500))
+    store.write("print", DIM, [rows], [])
+    assert "approximate, with a recall@10 of " in store.prepare()
+    opened = local(tmp_path)  # from the copy on disk
+    queries = make_rows(range(200), seed=3).vectors
+    exact = Memory("", "", rows.vectors, opened._memory(opened._key()).columns)
+    found, right = opened.search(queries, 10, {}), exact.search(queries, 10, {})
+    pairs = [({h.item.id for h in a}, {h.item.id for h in b}) for a, b in zip(found, right, strict=True)]
+    assert np.mean([len(a & b) / 10 for a, b in pairs]) >= 0.99
+    some = opened.search(queries[:5], 10, {"group": "g1"})  # among some items, exactly
+    assert [[h.item.id for h in hits] for hits in some] == [
+        [h.item.id for h in hits] for hits in exact.search(queries[:5], 10, {"group": "g1"})
+    ]

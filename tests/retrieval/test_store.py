@@ -1,0 +1,104 @@
+"""What every store promises."""
+
+import numpy as np
+import pytest
+
+from bayestriplet.errors import InputError, StateError
+from bayestriplet.retrieval.lance import LanceStore
+from bayestriplet.retrieval.milvus import MilvusStore
+from bayestriplet.retrieval.store import open_store
+from tests.retrieval.rows import DIM, make_rows
+
+
+@pytest.fixture(params=["folder", "bucket", "milvus"])
+def reopen(request, tmp_path):
+    """A function that opens the same, at first empty, store anew."""
+    if request.param == "folder":
+        return lambda: open_store(tmp_path / "run", str(tmp_path / "index"))
+    if request.param == "bucket":  # the way of an object store, on the disk
+        return lambda: LanceStore(f"file://{tmp_path}/bucket", None, tmp_path / "copies")
+    return lambda: open_store(tmp_path / "run", str(tmp_path / "index.db"))
+
+
+def test_an_empty_store_says_so(reopen):
+    store = reopen()
+    assert store.fingerprint() is None
+    assert store.count() == 0
+    assert store.items() == []
+    with pytest.raises(StateError, match="holds no index"):
+        store.search(np.zeros((1, DIM), np.float32), 1, {})
+    assert reopen().fingerprint() is None  # asking has made nothing
+
+
+def test_what_was_written_is_there_for_others(reopen):
+    rows = [make_rows(range(40)), make_rows(range(40, 50), label="b")]
+    reopen().write("print", DIM, iter(rows), [])
+    store = reopen()
+    assert (store.fingerprint(), store.count()) == ("print", 50)
+    expected = {item.id: item for part in rows for item in part.items}
+    assert {item.id: item for item in store.items()} == expected
+    assert store.thumbnails(["set/3", "set/49", "set/none"]) == {
+        "set/3": b"picture 3",
+        "set/49": b"picture 49",
+    }
+    assert store.thumbnails([]) == {}
+    assert store.prepare().startswith("search is")
+
+
+def test_a_change_adds_replaces_and_removes_and_leaves_the_rest(reopen):
+    store = reopen()
+    store.write("print", DIM, [make_rows(range(30))], [])
+    assert store.count() == 30
+    store.write("print", DIM, [make_rows(range(20, 35), label="new", seed=1)], ["set/0", "set/7"])
+    labels = {item.id: item.label for item in store.items()}
+    assert labels == {f"set/{n}": "new" if n >= 20 else "a" for n in range(35) if n not in (0, 7)}
+    found = store.search(make_rows([20], seed=1).vectors, 1, {})[0][0]
+    assert (found.item.id, found.item.label) == ("set/20", "new")
+    assert found.distance == pytest.approx(0, abs=1e-3)
+    store.write("print", DIM, [], ["set/1"])
+    assert store.count() == 32
+
+
+def test_the_nearest_are_those_of_a_slow_loop(reopen):
+    store, rows = reopen(), make_rows(range(300))
+    store.write("print", DIM, [rows], [])
+    queries = make_rows(range(5), seed=9).vectors
+    for query, hits in zip(queries, store.search(queries, 7, {}), strict=True):
+        distances = [float(np.sqrt(((vector - query) ** 2).sum())) for vector in rows.vectors]
+        order = sorted(range(300), key=lambda n: distances[n])[:7]
+        assert [hit.item for hit in hits] == [rows.items[n] for n in order]
+        assert [hit.distance for hit in hits] == pytest.approx([distances[n] for n in order], abs=1e-4)
+
+
+def test_fewer_items_than_asked_for_are_all_found(reopen):
+    store = reopen()
+    store.write("print", DIM, [make_rows(range(3))], [])
+    assert [len(hits) for hits in store.search(make_rows(range(2)).vectors, 10, {})] == [3, 3]
+
+
+def test_conditions_hold_for_every_hit_whatever_is_in_them(reopen):
+    store, odd = reopen(), "it's \"a\" \\ 'name' ü"
+    store.write("print", DIM, [make_rows(range(20)), make_rows(range(20, 40), label=odd)], [])
+    query = make_rows([3], seed=5).vectors
+    hits = store.search(query, 40, {"label": odd})[0]
+    assert sorted(hit.item.id for hit in hits) == sorted(f"set/{n}" for n in range(20, 40))
+    hits = store.search(query, 40, {"label": odd, "group": "g1"})[0]
+    assert sorted(hit.item.id for hit in hits) == sorted(f"set/{n}" for n in range(20, 40) if n % 3 == 1)
+    assert store.search(query, 5, {"label": "none"}) == [[]]
+
+
+def test_a_store_that_cannot_be_reached_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"http://127.0.0.1:1 cannot be read: Fail connecting"):
+        MilvusStore("http://127.0.0.1:1").fingerprint()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        LanceStore(str(tmp_path / "file" / "x"), tmp_path / "file" / "x", tmp_path).write("", 1, [], [])
+    with pytest.raises(InputError, match=r"--store must be a folder, a .db file, or begin with s3://"):
+        open_store(tmp_path, "ftp://there/x")
+
+
+def test_a_file_that_is_no_milvus_is_one_line(tmp_path):
+    (tmp_path / "x.db").write_text("not a database")
+    with pytest.raises(InputError, match=r"x.db cannot be read: [^\n]+$"):
+        open_store(tmp_path, str(tmp_path / "x.db")).fingerprint()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.db"]

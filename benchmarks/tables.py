@@ -35,16 +35,42 @@ def main_table(summary: dict[str, Any]) -> str:
     return to_markdown([row[:SECONDS] + row[SECONDS + 1 :] for row in table])
 
 
+def summary_table(main: dict[str, Any]) -> str:
+    """Return Recall@1 of all methods in the main settings beside each other, the best mean first."""
+    settings = {data: {row.method: row for row in rows_of(summary)} for data, summary in main.items()}
+    means = {
+        method: float(np.mean([rows[method].mean("recall@1") for rows in settings.values()]))
+        for method in next(iter(settings.values()))
+    }
+    best = {data: rank(list(rows.values()))[0].method for data, rows in settings.items()}
+    table = [["method", *(f"{data} R@1" for data in settings)]]
+    for method in sorted(means, key=lambda name: -means[name]):
+        cells_of = []
+        for data, rows in settings.items():
+            text = f"{rows[method].mean('recall@1'):.2f}±{rows[method].half_width('recall@1'):.2f}"
+            cells_of.append(f"**{text}**" if best[data] == method else text)
+        table.append([method, *cells_of])
+    floors = {name for summary in main.values() for name in summary["floors"]}
+    for name in sorted(floors):
+        table.append([name, *(f"{summary['floors'][name]['recall@1']:.2f}" for summary in main.values())])
+    return to_markdown(table)
+
+
 def regime_table(regimes: dict[str, Any]) -> str:
     """Return who wins where: Recall@1 of each method, and our best less the best other, paired by seed."""
-    methods = list(next(iter(regimes.values()))["methods"])
+    methods = list(dict.fromkeys(method for summary in regimes.values() for method in summary["methods"]))
     table = [["regime", *methods, "ours - best other", "first"]]
     for name, summary in regimes.items():
         rows = {row.method: row for row in rows_of(summary)}
         gap, interval = lead(list(rows.values()))
         best = rank(list(rows.values()))[0].method
         verdict = f"**{best}**" if abs(gap) > interval else f"{best}, not clearly"
-        recalls = [f"{rows[m].mean('recall@1'):.2f}±{rows[m].half_width('recall@1'):.2f}" for m in methods]
+        recalls = [
+            f"{rows[m].mean('recall@1'):.2f}±{rows[m].half_width('recall@1'):.2f}"
+            if m in rows
+            else "no positives"
+            for m in methods
+        ]
         table.append([name, *recalls, f"{gap:+.2f}±{interval:.2f}", verdict])
     return to_markdown(table)
 
@@ -89,7 +115,9 @@ def blocks() -> dict[str, str]:
     if (path := RESULTS / "quality.json").is_file():
         quality = json.loads(path.read_text(encoding="utf-8"))
         out |= {name: main_table(summary) for name, summary in quality["main"].items()}
-        out["regimes"] = regime_table(quality["regimes"])
+        out["summary"] = summary_table(quality["main"])
+        if quality["regimes"]:
+            out["regimes"] = regime_table(quality["regimes"])
     if (path := RESULTS / "ablation.json").is_file():
         ablation = json.loads(path.read_text(encoding="utf-8"))
         out |= {f"ablation {name}": ablation_table(one) for name, one in ablation.items()}

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def test_the_readme_quotes_the_measured_training_figures():
     assert f"costs {training['steps']['ratio']:.2f} times that of a bare loop" in text
     assert f"waits {100 * training['loader']['share_waiting']:.1f}% of the time for data" in text
     assert f"{recall['ratio']:.2f} times a raw FAISS search" in text
+
+
+def test_the_tables_of_results_are_what_the_figures_say():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import tables
+
+    known, shown = tables.blocks(), set()
+    for path in tables.DOCUMENTS:
+        text = path.read_text()
+        assert tables.fill(text, known) == text, f"{path.name}: run python benchmarks/tables.py"
+        shown |= set(re.findall(r"<!-- ([a-z ]+) -->", text)) - {"end"}
+    assert shown == set(known)
 
 
 def commands(app, prefix=()):

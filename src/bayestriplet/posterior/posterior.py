@@ -222,16 +222,9 @@ class ClassPosterior(nn.Module):
 
     @torch.no_grad()
     def draw(
-        self,
-        classes: Tensor,
-        num: int,
-        generator: Generator | None,
-        *,
-        distribution: str,
-        noise: float,
-        toward: Tensor | None = None,
-        share: float = 0.0,
-    ) -> Tensor:
+        self, classes: Tensor, num: int, generator: Generator | None, *, distribution: str, noise: float,
+        toward: Tensor | None = None, share: float = 0.0,
+    ) -> Tensor:  # fmt: skip
         """Draw (P, num, D) from distinct ``classes`` (P,), ascending, of which each has items.
 
         One batched product, and now and then a batched factorisation; :meth:`sample` without its

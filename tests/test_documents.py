@@ -49,6 +49,19 @@ def test_the_readme_quotes_the_measured_training_figures():
     assert f"{recall['ratio']:.2f} times a raw FAISS search" in text
 
 
+def test_the_method_quotes_the_measured_probabilities_and_novelty():
+    text = (ROOT / "docs" / "method.md").read_text()
+    measured = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+    sets = [measured["probabilities"][name]["mean"] for name in ("mnist", "pathmnist")]
+    for way in sets[0]:
+        cells = [f"{mean[way][key]:.4f}" for mean in sets for key in ("log_loss", "ece")]
+        assert f"| {way} | {' | '.join(cells)} |" in text
+    novelty = measured["novelty"]
+    for way, mean in novelty["mean"].items():
+        cells = [f"{run['novelty'][way]:.4f}" for run in novelty["runs"].values()]
+        assert f"| {way} | {' | '.join(cells)} | {mean:.4f} |" in text
+
+
 def commands(app, prefix=()):
     """Every command of the command line with its options."""
     for name, command in app.commands.items():

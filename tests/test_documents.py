@@ -62,6 +62,19 @@ def test_the_tables_of_results_are_what_the_figures_say():
     assert shown == set(known)
 
 
+def test_the_method_quotes_the_measured_probabilities_and_novelty():
+    text = (ROOT / "docs" / "method.md").read_text()
+    measured = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+    sets = [measured["probabilities"][name]["mean"] for name in ("mnist", "pathmnist")]
+    for way in sets[0]:
+        cells = [f"{mean[way][key]:.4f}" for mean in sets for key in ("log_loss", "ece")]
+        assert f"| {way} | {' | '.join(cells)} |" in text
+    novelty = measured["novelty"]
+    for way, mean in novelty["mean"].items():
+        cells = [f"{run['novelty'][way]:.4f}" for run in novelty["runs"].values()]
+        assert f"| {way} | {' | '.join(cells)} | {mean:.4f} |" in text
+
+
 def commands(app, prefix=()):
     """Every command of the command line with its options."""
     for name, command in app.commands.items():

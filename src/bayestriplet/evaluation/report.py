@@ -36,7 +36,7 @@ def score_table(title: str, rows: dict[str, Scores]) -> Table:
 
 def probability_table(rows: dict[str, Honesty]) -> Table:
     """Return a table of ways to class probabilities; it fits 80 columns."""
-    title = "Probabilities of the test items, by what training items say"
+    title = "Probabilities of the test items"
     table = _new_table(title, INTERVAL, "probabilities by", "accuracy, %", "log loss", "ECE")
     for name, row in rows.items():
         loss = row.log_loss
@@ -47,7 +47,7 @@ def probability_table(rows: dict[str, Honesty]) -> Table:
 
 def novelty_table(rows: dict[str, float]) -> Table:
     """Return a table of ways to tell the items of classes that were held out of training."""
-    table = _new_table("Test items of classes held out of training", None, "novelty by", "AUROC")
+    table = _new_table("Items of held-out classes", None, "novelty by", "AUROC")
     for name, value in rows.items():
         table.add_row(name, f"[bold]{value:.4f}[/]")
     return table

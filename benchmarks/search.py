@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,8 @@ def time_shell(number: int, times: int) -> dict[str, float]:
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function in a fresh process, so that memory is its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ def make_thumbnail(pixels: NDArray[np.uint8]) -> bytes:
         image = image.resize((LARGEST, LARGEST), Image.Resampling.BICUBIC, reducing_gap=2.0)
     out = io.BytesIO()
     if image.width <= PLAIN:
-        image.save(out, "PNG")
+        image.save(out, "PNG", compress_level=1)
     else:
         image.save(out, "JPEG", quality=90)
     return out.getvalue()

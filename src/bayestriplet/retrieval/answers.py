@@ -10,7 +10,7 @@ from bayestriplet.retrieval.items import Hit
 UNLIKE = 99.0  # percentile of novelty beyond which a query is unlike anything indexed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Neighbour:
     """An indexed item near a query."""
 

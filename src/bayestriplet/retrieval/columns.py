@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column of n strings of which m are different; indexing decodes one."""
+    """A column of n strings of which m are different; only what is taken is decoded."""
 
     codes: NDArray[np.int32]
     """(n,) number of each row's value."""
@@ -28,20 +28,22 @@ class Column:
         ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
         return cls(codes, ends, np.frombuffer(b"".join([*encoded, b"\0"]), np.uint8))
 
-    def __getitem__(self, row: int) -> str:
-        return self.value(int(self.codes[row]))
+    def take(self, rows: NDArray[np.int64] | None = None) -> list[str]:
+        """Return the strings of some rows, or of all."""
+        wanted, place = np.unique(self.codes if rows is None else self.codes[rows], return_inverse=True)
+        values = self._decode(wanted)
+        return [values[i] for i in place.tolist()]
 
-    def value(self, code: int) -> str:
-        """Return the value of a number."""
-        start = self.ends[code - 1] if code else 0
-        return self.text[start : self.ends[code]].tobytes().decode()
+    def _decode(self, codes: NDArray[np.int32]) -> list[str]:
+        """Return the values of these numbers."""
+        starts = np.where(codes > 0, self.ends[codes - 1], 0).tolist()
+        text = self.text.data
+        return [str(text[a:b], "utf-8") for a, b in zip(starts, self.ends[codes].tolist(), strict=True)]
 
     def rows(self, value: str) -> NDArray[np.int64]:
         """Return the rows that hold a value, ascending."""
-        for code in range(len(self.ends)):
-            if self.value(code) == value:
-                return np.flatnonzero(self.codes == code)
-        return np.empty(0, np.int64)
+        values = self._decode(np.arange(len(self.ends), dtype=np.int32))
+        return np.flatnonzero(self.codes == values.index(value)) if value in values else np.empty(0, np.int64)
 
     def save(self, folder: Path, name: str) -> None:
         """Write the column into a folder."""

@@ -1,16 +1,15 @@
 """What an index holds of an item, and what a search finds."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
-FIELDS = ("id", "label", "path", "group", "source", "hash")
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """An indexed image without its vector; an unknown label, path or group is empty."""
 
     id: str
@@ -23,6 +22,9 @@ class Item:
     """Of its pixels as the encoder sees them: the same picture has the same, in whatever file."""
 
 
+FIELDS = Item._fields
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Items to be stored."""
@@ -33,8 +35,7 @@ class Rows:
     thumbnails: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """A stored item and its Euclidean distance to a query."""
 
     item: Item

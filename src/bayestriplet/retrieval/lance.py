@@ -43,10 +43,7 @@ class LanceStore:
 
     def items(self) -> list[Item]:
         key = self._key()
-        if key is None:
-            return []
-        memory = self._memory(key)
-        return [memory.item(row) for row in range(len(memory))]
+        return [] if key is None else self._memory(key).items()
 
     def prepare(self, progress: Progress | None = None) -> str:
         return self._memory(self._made(), progress).describe()

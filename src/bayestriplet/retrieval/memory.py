@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,9 @@ class Memory:
             return "search is exact"
         return f"search is approximate, with a recall@10 of {self.graph.recall:.4f} against exact search"
 
-    def item(self, row: int) -> Item:
-        """Return what is known of a row."""
-        return Item(*(self.columns[field][row] for field in FIELDS))
+    def items(self, rows: NDArray[np.int64] | None = None) -> list[Item]:
+        """Return what is known of some rows, or of all."""
+        return list(map(Item._make, zip(*(self.columns[field].take(rows) for field in FIELDS), strict=True)))
 
     def search(self, queries: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
         """Return at most k hits a query, nearest first; among some items only the search is exact."""
@@ -60,14 +61,9 @@ class Memory:
         distances = self._exact_distances(queries, found)
         order = np.argsort(np.where(found < 0, np.inf, distances), axis=1, kind="stable")
         found, distances = np.take_along_axis(found, order, 1), np.take_along_axis(distances, order, 1)
-        known: dict[int, Item] = {}
-        hits = []
-        for rows, apart in zip(found.tolist(), distances.tolist(), strict=True):
-            for row in rows:
-                if row >= 0 and row not in known:
-                    known[row] = self.item(row)
-            hits.append([Hit(known[row], d) for row, d in zip(rows, apart, strict=True) if row >= 0])
-        return hits
+        there = found >= 0
+        hits = iter(map(Hit, self.items(found[there]), distances[there].tolist()))
+        return [list(islice(hits, number)) for number in there.sum(1).tolist()]
 
     def _among(self, where: Mapping[str, str]) -> NDArray[np.int64] | None:
         """Return the rows with these values, ascending; None for all."""

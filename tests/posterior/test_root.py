@@ -82,3 +82,15 @@ def test_a_singular_matrix_has_a_root_too():
     rows = torch.randn(4, 2, 6, dtype=torch.float64)
     root = square_root(rows.mT @ rows)
     torch.testing.assert_close(root.mT @ root, rows.mT @ rows)
+
+
+def test_statistics_saved_without_a_root_are_loaded_and_drawn_from():
+    posterior = ClassPosterior(2, 4)
+    posterior.update(torch.randn(8, 4), torch.arange(8) % 2)
+    state = {name: value for name, value in posterior.state_dict().items() if "root" not in name}
+    other = ClassPosterior(2, 4)
+    other.update(torch.randn(8, 4), torch.arange(8) % 2)
+    other.sample(torch.arange(2), 1)
+    other.load_state_dict(state)
+    draws = [one.sample(torch.arange(2), 3, torch.Generator().manual_seed(0)) for one in (posterior, other)]
+    assert torch.equal(*draws)

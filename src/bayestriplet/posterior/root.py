@@ -1,5 +1,7 @@
 """A square root of every class's scatter, kept up to date row by row."""
 
+from typing import Any
+
 import torch
 from torch import Generator, Tensor, nn
 
@@ -26,6 +28,13 @@ class ScatterRoot(nn.Module):
         self.register_buffer("lines", torch.zeros(num_classes, dim + max(1, dim // 2), dim, dtype=dtype))
         self.register_buffer("scale", torch.ones(num_classes, dtype=dtype))
         self.register_buffer("used", torch.zeros((), dtype=torch.int64))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Load the root, or give it up where only the statistics were saved: it is made anew from them."""
+        if f"{prefix}used" in state_dict:
+            super()._load_from_state_dict(state_dict, prefix, *rest)
+        else:
+            self.used.zero_()
 
     def add_(self, addition: Addition) -> None:
         """Follow the scatters through an addition; without room for its rows the root is given up."""

@@ -187,7 +187,7 @@ def test_options_come_from_a_toml_file_and_the_command_line_wins(tmp_path):
     written = (tmp_path / "run" / "config.toml").read_text()
     assert 'method = "bh"' in written
     assert "dim = 12" in written
-    assert "lr = 0.001" in written
+    assert "lr = 0.005" in written
 
 
 def test_two_devices_train_one_network_with_one_posterior(tmp_path):

@@ -24,7 +24,7 @@ def test_the_recipe_fills_in_what_was_not_given(method, recipe, margin, temperat
     config = make_config({"data": "mnist", "method": method, "recipe": recipe}, "test").resolved(9)
     assert (config.margin, config.temperature) == (margin, temperature)
     assert config.batch_size == (45 if recipe == "paper" else 50)
-    assert config.lr == (1e-5 if recipe == "paper" else 1e-3)
+    assert config.lr == (1e-5 if recipe == "paper" else 5e-3)
     assert make_config({"data": "x", "lr": 3.0}, "test").resolved(9).lr == 3.0
 
 

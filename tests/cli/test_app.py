@@ -242,7 +242,7 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
     assert_one_line(run("train", "digits", "--width", "0.7", "--out", new), "width must be one of")
     assert_one_line(run("train", "digits", "--out", out), "is not empty")
     assert_one_line(run("train", "--resume", tmp_path / "none"), "config.toml: no such file")
-    assert_one_line(run("train", "--resume", out, "--lr", "0.5"), "lr was 0.001, now 0.5")
+    assert_one_line(run("train", "--resume", out, "--lr", "0.5"), "lr was 0.005, now 0.5")
     assert_one_line(run("evaluate", tmp_path / "none"), "no such run")
     assert_one_line(run("evaluate", folder), "holds no finished run")
     assert_one_line(

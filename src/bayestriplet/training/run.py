@@ -101,12 +101,14 @@ class TrainingRun:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
-    def finish(self, tell: Tell | None = None, only_scores: bool = False) -> dict[str, Scores] | None:
+    def finish(
+        self, tell: Tell | None = None, only_scores: bool = False, export: bool = True
+    ) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
         An interrupted training is not scored, but what there is can be used. With
         ``only_scores`` the posterior, the ONNX file and the floors are left out, for runs of which
-        only the network's own scores are wanted.
+        only the network's own scores are wanted. ``export=False`` leaves out the ONNX file alone.
         """
         encoder, validation = self._module.encoder, self._validation
         if validation.best_weights:
@@ -115,6 +117,7 @@ class TrainingRun:
         write_whole(self.folder.model, lambda path: save_encoder(encoder, path))
         if not only_scores:
             self._write_posterior(encoder, tell)
+        if export and not only_scores:
             self._write_onnx(encoder, tell)
         scores = None
         if not self._interrupted and len(self.images.indices("test")):

@@ -40,10 +40,10 @@ def make_run(out, **options):
     return TrainingRun(make_config(SMALL | options, "test"), out, Console(quiet=True))
 
 
-def train(out, resume=False, **options):
+def train(out, resume=False, export=False, **options):
     run = make_run(out, **options)
     run.fit(resume)
-    return run, run.finish()
+    return run, run.finish(export=export)
 
 
 def stop_at(monkeypatch, step):
@@ -58,10 +58,11 @@ def stop_at(monkeypatch, step):
 
 
 def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
-    run, scores = train(tmp_path / "run")
+    run, scores = train(tmp_path / "run", export=True)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     files = ["config.toml", "results.json", "metrics.csv", "model.safetensors", "posterior.safetensors"]
-    assert names == {*files, "predictive.safetensors", "splits.csv", "last.ckpt", "tensorboard"}
+    files += ["predictive.safetensors", "encoder.onnx", "splits.csv", "last.ckpt", "tensorboard"]
+    assert names == set(files)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["format"], results["status"], results["steps"], results["seed"]) == (1, "finished", 30, 0)
     assert results["test"]["but"]["recall@1"]["value"] == scores["but"]["recall@1"].value

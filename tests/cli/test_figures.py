@@ -28,7 +28,7 @@ def trained(tmp_path_factory):
     options = {"data": "digits", "backbone": BACKBONE, "dim": 16, "max_steps": 10}
     training = TrainingRun(make_config(options, "test"), out, Console(quiet=True))
     training.fit()
-    training.finish()
+    training.finish(export=False)
     return out
 
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from bayestriplet.data.sources import open_data
+from bayestriplet.data.sources import list_data, open_data
 from bayestriplet.errors import DataError, InputError, InputTypeError
 
 
@@ -118,3 +118,16 @@ def test_data_needs_neither_torch_nor_pillow_to_be_imported():
     code = "import sys, bayestriplet.data.sources; print({'torch', 'PIL', 'sklearn'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_data_can_be_listed_without_opening_a_file(tmp_path):
+    (tmp_path / "only" / "one").mkdir(parents=True)
+    (tmp_path / "only" / "one" / "bad.png").write_bytes(b"not an image")
+    images = list_data(str(tmp_path / "only"), size=28, channels=3)
+    assert (images.ids, images.classes, images.size, images.channels) == (("one/bad.png",), ("one",), 28, 3)
+    with pytest.raises(DataError, match=r"bad.png is not an image; .*--skip-bad"):
+        images.read([0])
+    digits = list_data("digits", size=28, channels=3)
+    assert (len(digits), digits.size, digits.channels) == (1797, 28, 1)
+    with pytest.raises(DataError, match="there is no file or folder"):
+        list_data(str(tmp_path / "none" / "here"), size=28, channels=3)

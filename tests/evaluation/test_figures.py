@@ -382,7 +382,7 @@ def trained(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     run = TrainingRun(make_config(options | {"validate_every": 10}, "test"), out, Console(quiet=True))
     run.fit()
-    run.finish()
+    run.finish(export=False)
     return run
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from bayestriplet.retrieval.answers import Answer
 
-SHOWN = 3  # probable classes
+SHOWN = 3  # most probable classes
 LEAST_SHARE = 0.001  # probability of a class that is worth a word
 
 
@@ -29,14 +29,14 @@ def show_answers(answers: list[Answer]) -> None:
         console.print(table)
 
 
-def describe(answer: Answer) -> str:
-    """Return what an answer says, in a line: the vote, the probable classes, the novelty."""
+def describe(answer: Answer, classes: int = SHOWN) -> str:
+    """Return what an answer says, in a line: the vote, the most probable classes, the novelty."""
     vote, number = answer.vote, len(answer.neighbours)
     parts = [
         "no labels" if vote is None else f"{vote.label}, {vote.share * number:.0f} of {number} neighbours"
     ]
     if answer.probabilities is not None:
-        likely = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:SHOWN]
+        likely = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:classes]
         told = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
         parts.append("probability " + ", ".join(told))
     if answer.novelty is not None:

@@ -11,6 +11,8 @@ from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.queries import Queries
 
+LONGEST_NAME = 24  # characters
+
 
 def check_montage(path: Path, number: int) -> None:
     """Raise before any work if the picture cannot be made."""
@@ -32,6 +34,12 @@ def write_montage(path: Path, index: Index, queries: Queries, answers: list[Answ
             for one in answer.neighbours[:SHOWN]
             if one.id in thumbnails
         ]
-        caption = describe(answer).removeprefix(answer.query)
-        rows.append(AnsweredQuery(pixels, Path(answer.query).name + caption, found))
+        caption = describe(answer, classes=1).removeprefix(answer.query)  # one line
+        rows.append(AnsweredQuery(pixels, _short_name(answer.query) + caption, found))
     save_figure(search_figure(rows), path)
+
+
+def _short_name(query: str) -> str:
+    """Return the name of a query's file, its middle left out where it is long."""
+    name = Path(query).name
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 10]}…{name[-9:]}"

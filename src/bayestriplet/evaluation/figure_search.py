@@ -54,7 +54,7 @@ def search_figure(rows: list[AnsweredQuery]) -> "Figure":
 
     for number, row in enumerate(rows):
         top = HEAD + number * row_height
-        caption = readable(row.caption, 110)
+        caption = readable(row.caption, 104)
         figure.text(QUERY_LEFT / WIDTH, 1 - top / height, caption, size=SMALL, color=INK, va="top")
         show_picture(place(QUERY_LEFT, top + CAPTION, QUERY), row.image, INK, 1.8)
         for rank, one in enumerate(row.found[:SHOWN]):

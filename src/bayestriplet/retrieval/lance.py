@@ -1,6 +1,7 @@
 """LanceDB as the store of an index: a folder or a bucket, every change one new version."""
 
 import hashlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -224,4 +225,4 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return line.split(", /")[0][:200]
+    return re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", line).split(", /")[0][:200]

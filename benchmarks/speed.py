@@ -1,7 +1,7 @@
 """What a training criterion costs: BUT and BUNCA beside miners of the batch and the paper's loops.
 
-Run alone on the machine: ``make bench``. One thread; the candidates take turns in short blocks and
-medians over the blocks are compared, so that a slow moment of the machine hits all of them.
+Run alone on the machine: ``make bench``. One thread; a candidate and the one it is measured by take turns
+in blocks of 100 steps, and the median over the blocks of their ratio is told: a slow moment hits both.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -99,45 +100,64 @@ class PaperByLoops:
         self.state[j] = (both, (n * old + len(items) * mean) / both, total)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Medians over blocks in which two candidates take turns."""
+
+    milliseconds: float  # a step of the first
+    other_milliseconds: float  # a step of the second
+    ratio: float  # of the first to the second
+
+
 def take_turns(
-    candidates: dict[str, Step], data: list[tuple[Tensor, Tensor]], blocks: int, steps: int
-) -> dict[str, list[float]]:
-    """Milliseconds a step of every candidate in every block."""
-    times: dict[str, list[float]] = {name: [] for name in candidates}
-    for block in track(
-        range(blocks + 1), f"{len(data[0][0])} items, {int(data[0][1].max()) + 1} classes", transient=True
-    ):
-        for name, step in candidates.items():
-            number = 1 if name == "paper, as loops" else steps
+    title: str,
+    first: Step,
+    second: Step,
+    data: list[tuple[Tensor, Tensor]],
+    blocks: int,
+    steps: tuple[int, int],
+) -> Pair:
+    """Measure two candidates alone: a third one between them would leave its traces in the caches."""
+    times: list[tuple[float, float]] = []
+    for block in track(range(blocks + 1), title, transient=True):
+        pair = []
+        for step, number in zip((first, second), steps, strict=True):
             start = time.perf_counter()
             for i in range(number):
                 step(*data[i % len(data)])
-            if block:  # the first one warms up
-                times[name].append(1e3 * (time.perf_counter() - start) / number)
-    return times
+            pair.append(1e3 * (time.perf_counter() - start) / number)
+        if block:  # the first one warms up
+            times.append((pair[0], pair[1]))
+    own, other, ratio = zip(*((a, b, a / b) for a, b in times), strict=True)
+    return Pair(statistics.median(own), statistics.median(other), statistics.median(ratio))
 
 
 def compare(
     size: int, num_classes: int, dim: int, blocks: int, steps: int, with_loops: bool
 ) -> dict[str, dict[str, float]]:
-    """Median time of every candidate, and the median over blocks of its ratio to batch-hard."""
-    candidates = {
-        "bh (PML)": batch_hard(),
-        "but": step_of(bt.BUT(num_classes, dim)),
-        "bunca": step_of(bt.BUNCA(num_classes, dim)),
-        "but, own draws": step_of(bt.BUT(num_classes, dim, draws="own")),
+    """Return the time of every candidate and its ratio to batch-hard; that of the loops to BUT too."""
+    data = batches(size, num_classes, dim)
+    candidates: dict[str, Callable[[], Callable[[Tensor, Tensor], Tensor]]] = {
+        "but": lambda: bt.BUT(num_classes, dim),
+        "bunca": lambda: bt.BUNCA(num_classes, dim),
+        "but, own draws": lambda: bt.BUT(num_classes, dim, draws="own"),
     }
+    rows: dict[str, dict[str, float]] = {}
+    for name, make in candidates.items():
+        title = f"{size} items, {num_classes} classes: {name}"
+        pair = take_turns(title, step_of(make()), batch_hard(), data, blocks, (steps, steps))
+        rows.setdefault("bh (PML)", {"milliseconds": pair.other_milliseconds, "times_bh": 1.0})
+        rows[name] = {"milliseconds": pair.milliseconds, "times_bh": pair.ratio}
     if with_loops:
-        candidates["paper, as loops"] = step_of(PaperByLoops(num_classes, dim))
-    times = take_turns(candidates, batches(size, num_classes, dim), blocks, steps)
-    return {
-        name: {
-            "milliseconds": statistics.median(own),
-            "times_bh": statistics.median(a / b for a, b in zip(own, times["bh (PML)"], strict=True)),
-            "times_but": statistics.median(a / b for a, b in zip(own, times["but"], strict=True)),
+        loops, name = step_of(PaperByLoops(num_classes, dim)), "paper, as loops"
+        against_bh = take_turns(name, loops, batch_hard(), data, blocks, (1, steps))
+        against_but = take_turns(name, loops, step_of(candidates["but"]()), data, blocks, (1, steps))
+        rows[name] = {
+            "milliseconds": against_bh.milliseconds,
+            "times_bh": against_bh.ratio,
+            "times_but": against_but.ratio,
         }
-        for name, own in times.items()
-    }
+    return rows
 
 
 def measure_memory(method: str, size: int) -> dict[str, float]:
@@ -177,10 +197,11 @@ def memory_table() -> dict[str, dict[str, dict[str, float]]]:
 def show(console: Console, title: str, rows: dict[str, dict[str, float]]) -> None:
     table = Table(title=title, title_justify="left")
     table.add_column("criterion")
-    for heading in ("ms a step", "times bh", "times but"):
+    for heading in ("ms a step", "times bh (PML)", "times but"):
         table.add_column(heading, justify="right")
     for name, row in rows.items():
-        table.add_row(name, *(f"{row[key]:.2f}" for key in ("milliseconds", "times_bh", "times_but")))
+        cells = (row.get(key) for key in ("milliseconds", "times_bh", "times_but"))
+        table.add_row(name, *("" if cell is None else f"{cell:.2f}" for cell in cells))
     console.print(table)
 
 
@@ -204,7 +225,7 @@ def main() -> None:
         print(json.dumps(measure_memory(arguments.memory[0], int(arguments.memory[1]))))
         return
     console = Console()
-    small = compare(50, 10, 128, arguments.blocks, steps=20, with_loops=True)
+    small = compare(50, 10, 128, arguments.blocks, steps=100, with_loops=True)
     show(console, "50 items, 10 classes, 128 dimensions: forward and backward", small)
     large = compare(512, 100, 128, max(5, arguments.blocks // 3), steps=4, with_loops=False)
     show(console, "512 items, 100 classes, 128 dimensions: forward and backward", large)

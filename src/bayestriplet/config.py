@@ -86,7 +86,7 @@ class TrainConfig(BaseModel):
             "margin": (0.25 if self.method == "but" or paper else 0.2)
             if self.method in WITH_MARGIN
             else None,
-            "temperature": None if self.method in WITH_MARGIN else (1.0 if paper else 0.1),
+            "temperature": None if self.method in WITH_MARGIN else self._temperature(),
             "augment": not paper,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else 5e-3,
@@ -94,6 +94,11 @@ class TrainConfig(BaseModel):
             "max_epochs": EPOCHS_OF_THE_PAPER if self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
+
+    def _temperature(self) -> float:
+        if self.recipe == "paper":
+            return 1.0
+        return 0.3 if self.method == "bunca" else 0.1
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:

@@ -13,6 +13,7 @@ from bayestriplet.posterior.checks import check_classes, check_embeddings, check
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import draw_normal, draw_student
 from bayestriplet.posterior.grouping import group_rows
+from bayestriplet.posterior.precision import full_precision
 from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
 from bayestriplet.posterior.priors import (
     NIWPosterior,
@@ -133,7 +134,7 @@ class ClassPosterior(nn.Module):
         if len(sizes) > 1:
             items, labels = gather_items(items, labels, sizes)
         # In place: DistributedDataParallel and optimisers hold on to the buffers themselves.
-        with torch.autocast(items.device.type, enabled=False):
+        with full_precision(items):
             addition = self.statistics.add_items_(items, labels, self.memory)
             self.root.add_(addition)
             self.seen.add_(addition.size)
@@ -149,7 +150,7 @@ class ClassPosterior(nn.Module):
     @torch.no_grad()
     def mean(self) -> Tensor:
         """E[mu] of every class (K, D). A class never seen has the prior's mean."""
-        with torch.autocast(self.item_mean.device.type, enabled=False):
+        with full_precision(self.item_mean):
             return self._conditioned().mean
 
     @property
@@ -160,7 +161,7 @@ class ClassPosterior(nn.Module):
         With the improper prior a class never seen reads as zeros, and L / n stands in up to
         n = D + 1 items, as in the paper.
         """
-        with torch.autocast(self.item_mean.device.type, enabled=False):
+        with full_precision(self.item_mean):
             niw = self._conditioned()
             return (
                 niw.scale(self.item_scatter) / self._divisor(niw).to(self.item_scatter.dtype)[:, None, None]
@@ -230,7 +231,7 @@ class ClassPosterior(nn.Module):
         One batched product, and now and then a batched factorisation; :meth:`sample` without its
         checks. The means are moved by ``share`` of the way to the points ``toward`` (P, D).
         """
-        with torch.autocast(self.item_mean.device.type, enabled=False):
+        with full_precision(self.item_mean):
             niw = self._conditioned(classes)
             if toward is not None:
                 niw = replace(niw, mean=niw.mean.lerp(toward, share))
@@ -268,7 +269,7 @@ class ClassPosterior(nn.Module):
         x = check_embeddings(x, self.dim, "x").double()
         out = x.new_full((len(x), self.num_classes), -math.inf)
         seen = self.seen.nonzero().squeeze(1)  # (P,)
-        with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        with torch.no_grad(), full_precision(x):
             niw = self._conditioned(seen)
             self._freedom(niw)  # raises where there is no density
             scatter = self.statistics.rows(seen).scatter

@@ -19,14 +19,18 @@ LEAST_DISK = 200_000_000  # bytes that have to be free before a run is begun
 
 @dataclass(frozen=True)
 class Trial:
-    """A run to be made; its folder is named after everything that decides it."""
+    """A run to be made; its folder is named after everything that decides it.
+
+    Options at their defaults are left out of the name, so that a later version with one option
+    more still knows the run.
+    """
 
     config: TrainConfig
 
     @property
     def name(self) -> str:
         """A readable name that is different for different options."""
-        text = json.dumps(self.config.model_dump(), sort_keys=True)
+        text = json.dumps(self.config.model_dump(exclude_defaults=True), sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.config.method}-seed{self.config.seed}-{digest}"
 

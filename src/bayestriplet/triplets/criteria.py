@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.options import check_choice, check_flag, check_number, nearest
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.losses import (
     NCA_REDUCTIONS,
     PAIRINGS,
@@ -60,6 +61,7 @@ class _Criterion(nn.Module):
     """What BUT and BUNCA share: a recipe of options, the sampler, and an exchangeable loss."""
 
     loss_recipes: ClassVar[dict[str, dict[str, Any]]]
+    sampling: ClassVar[dict[str, dict[str, Any]]] = SAMPLING
     corrections: ClassVar[str] = ""
 
     def __init__(
@@ -73,13 +75,13 @@ class _Criterion(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        check_choice("recipe", recipe, SAMPLING)
+        check_choice("recipe", recipe, self.sampling)
         if loss is not None and not isinstance(loss, nn.Module):
             raise InputTypeError(f"loss must be a module, such as a loss of PML; got {type(loss).__name__}")
         if generator is not None and not isinstance(generator, Generator):
             raise InputTypeError(f"generator must be a torch.Generator; got {type(generator).__name__}")
         of_loss = self.loss_recipes[recipe] if loss is None else {}
-        chosen = {**FREE_OPTIONS, **SAMPLING[recipe], **of_loss}
+        chosen = {**FREE_OPTIONS, **self.sampling[recipe], **of_loss}
         for name in options:
             if name not in chosen:
                 where = f"{type(self).__name__} with loss=" if loss else type(self).__name__
@@ -128,7 +130,7 @@ class _Criterion(nn.Module):
             return self._own_loss(triplets)
         if not triplets.mask.any():
             return triplets.anchor.sum() * 0
-        with torch.autocast(triplets.anchor.device.type, enabled=False):
+        with full_precision(triplets.anchor):
             value: Tensor = self.loss(*triplets.for_pml())
         return value
 
@@ -202,8 +204,13 @@ class BUNCA(_Criterion):
     """
 
     loss_recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "default": {"temperature": 0.1, "include_positive": True, "reduction": "mean"},
+        "default": {"temperature": 0.3, "include_positive": True, "reduction": "mean"},
         "paper": {"temperature": 1.0, "include_positive": True, "reduction": "sum"},
+    }
+    # A softmax, which never stops pushing, gains from centres that hardly move; a hinge does not.
+    sampling: ClassVar[dict[str, dict[str, Any]]] = {
+        **SAMPLING,
+        "default": SAMPLING["default"] | {"spread": 0.8},
     }
     corrections: ClassVar[str] = "; the denominator of the NCA loss holds the positive too"
 

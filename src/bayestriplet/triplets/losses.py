@@ -1,5 +1,6 @@
 """Losses over triplets: pure functions, with a zero that has a gradient where no triplet exists."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -7,12 +8,16 @@ from torch import Tensor
 
 from bayestriplet.errors import InputTypeError
 from bayestriplet.options import check_choice, check_number
+from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.sphere import refuse_second_derivative
-from bayestriplet.triplets.triplets import Triplets
+from bayestriplet.triplets.triplets import DistanceTable, Triplets
 
 PAIRINGS = ("paired", "all")
 TRIPLET_REDUCTIONS = ("mean", "active", "sum")
 NCA_REDUCTIONS = ("mean", "sum")
+
+Slopes = tuple[Tensor, Tensor, Tensor]  # a loss, its slopes in the distances to positives and negatives
+Loss = Callable[[Tensor, Tensor], Slopes]
 
 
 def triplet_loss(
@@ -32,37 +37,30 @@ def triplet_loss(
     check_number("margin", margin, above=0)
     check_choice("pairing", pairing, PAIRINGS)
     check_choice("reduction", reduction, TRIPLET_REDUCTIONS)
-    near, far = triplets.distances(squared)  # (B, S), (B, S)
-    if pairing == "paired":
-        gap, mask = near - far, triplets.mask  # (B, S)
-    else:
-        gap = near.unsqueeze(2) - far.unsqueeze(1)  # (B, S, S)
-        mask = triplets.mask.unsqueeze(2) & triplets.mask.unsqueeze(1)
-    value: Tensor = _Hinge.apply(gap, mask, margin, reduction)  # type: ignore[no-untyped-call]
-    return value
+    mask = triplets.mask
 
+    def hinge(near: Tensor, far: Tensor) -> Slopes:
+        if pairing == "paired":
+            gap, of_gap = near - far, mask  # (B, S)
+        else:
+            gap = near.unsqueeze(2) - far.unsqueeze(1)  # (B, S, S)
+            of_gap = mask.unsqueeze(2) & mask.unsqueeze(1)
+        gap += margin
+        active = (gap > 0).logical_and_(of_gap)
+        slope = active.to(gap.dtype)
+        if reduction != "sum":
+            slope /= max(1, int((of_gap if reduction == "mean" else active).sum()))
+        value = torch.where(active, gap, 0).mul_(slope).sum()
+        if pairing == "paired":
+            return value, slope, -slope
+        return value, slope.sum(2), -slope.sum(1)
 
-class _Hinge(torch.autograd.Function):
-    """The sum or mean of max(0, gap + margin) over a mask; its slope is the same for all active terms."""
-
-    @staticmethod
-    def forward(ctx: Any, gap: Tensor, mask: Tensor, margin: float, reduction: str) -> Tensor:
-        active = (gap > -margin) & mask
-        total = torch.where(active, gap + margin, 0).sum()
-        ctx.number = 1 if reduction == "sum" else max(1, int((mask if reduction == "mean" else active).sum()))
-        ctx.save_for_backward(active)
-        return total / ctx.number
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        refuse_second_derivative()
-        (active,) = ctx.saved_tensors
-        return active * (gradient / ctx.number), None, None, None
+    return _apply(hinge, triplets, squared)
 
 
 def nca_loss(
     triplets: Triplets,
-    temperature: float = 0.1,
+    temperature: float = 0.3,
     include_positive: bool = True,
     reduction: str = "mean",
 ) -> Tensor:
@@ -75,13 +73,74 @@ def nca_loss(
     check_triplets(triplets)
     check_number("temperature", temperature, above=0)
     check_choice("reduction", reduction, NCA_REDUCTIONS)
-    near, far = (-distance / temperature for distance in triplets.distances())  # (B, S), (B, S)
-    # Not -inf: an anchor without negatives would have logsumexp -inf and a NaN gradient.
-    hidden = torch.finfo(far.dtype).min
-    others = far.masked_fill(~triplets.mask, hidden).logsumexp(1, keepdim=True)  # (B, 1)
-    total = torch.logaddexp(near, others) if include_positive else others
-    terms = (total - near).masked_fill(~triplets.mask, 0)
-    return terms.sum() if reduction == "sum" else terms.sum() / triplets.mask.sum().clamp_min(1)
+    mask = triplets.mask
+
+    def nca(near: Tensor, far: Tensor) -> Slopes:
+        near, far = near / -temperature, far / -temperature
+        # Not -inf: an anchor without negatives would have logsumexp -inf and no slope.
+        far = far.masked_fill_(~mask, torch.finfo(far.dtype).min)
+        others = far.logsumexp(1, keepdim=True)  # (B, 1)
+        weight = mask.to(far.dtype)
+        if reduction == "mean":
+            weight /= max(1, int(mask.sum()))
+        if include_positive:
+            terms = torch.logaddexp(near, others).sub_(near)  # -log of the positive's share
+            value = (terms * weight).sum()
+            weight *= -torch.expm1(-terms)  # what the share lacks to 1
+        else:
+            value = ((others - near) * weight).sum()
+        negative = (far - others).exp_().mul_(weight.sum(1, keepdim=True))
+        return value, weight / temperature, negative / -temperature
+
+    return _apply(nca, triplets, squared=True)
+
+
+def _apply(loss: Loss, triplets: Triplets, squared: bool) -> Tensor:
+    """Return a loss of the triplets' distances, connected to anchors and points."""
+    value: Tensor
+    if triplets.share_points:
+        with full_precision(triplets.anchor):
+            value = _OfShared.apply(triplets.anchor, triplets.points, triplets.index, squared, loss)  # type: ignore[no-untyped-call]
+    else:
+        value = _OfDistances.apply(*triplets.distances(squared), loss)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _OfDistances(torch.autograd.Function):
+    """A loss of distances (B, S), which tells its slopes along with its value; autograd takes many passes."""
+
+    @staticmethod
+    def forward(ctx: Any, near: Tensor, far: Tensor, loss: Loss) -> Tensor:
+        value, *slopes = loss(near, far)
+        ctx.save_for_backward(*slopes)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        refuse_second_derivative()
+        near, far = ctx.saved_tensors
+        return near * gradient, far * gradient, None
+
+
+class _OfShared(torch.autograd.Function):
+    """The same where anchors share points: from anchors and points to the value in one go."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool, loss: Loss
+    ) -> Tensor:  # fmt: skip
+        table = DistanceTable.of(anchor, points, squared)
+        value, *slopes = loss(*(table.matrix.gather(1, rows) for rows in index))
+        ctx.squared = squared
+        ctx.save_for_backward(table.anchor, table.points, table.matrix, index, *slopes)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        refuse_second_derivative()
+        anchor, points, matrix, index, near, far = ctx.saved_tensors
+        table = DistanceTable(anchor, points, matrix, ctx.squared)
+        return *table.gradients(index, near * gradient, far * gradient), None, None, None
 
 
 def check_triplets(triplets: object) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.sphere import refuse_second_derivative
 
 
@@ -48,6 +49,11 @@ class Triplets:
         """The negatives (B, S, D)."""
         return self.points[self.index[1]]
 
+    @property
+    def share_points(self) -> bool:
+        """Whether all B x P distances are fewer numbers than the 2 B S differences of the triplets."""
+        return len(self.points) <= 2 * self.mask.shape[1] * self.anchor.shape[1]
+
     def distances(self, squared: bool = True) -> tuple[Tensor, Tensor]:
         """Return the distances of anchors to their positives and to their negatives, both (B, S).
 
@@ -55,8 +61,8 @@ class Triplets:
         are picked from it; where that would hold more numbers than the 2 B S differences, those
         are taken one by one. A distance of 0 has slope 0, squared or not.
         """
-        with torch.autocast(self.anchor.device.type, enabled=False):
-            if len(self.points) <= 2 * self.mask.shape[1] * self.anchor.shape[1]:
+        with full_precision(self.anchor):
+            if self.share_points:
                 both = _PickedDistances.apply(self.anchor, self.points, self.index, squared)  # type: ignore[no-untyped-call]
             else:
                 both = _ListedDistances.apply(self.anchor, self.points[self.index])  # type: ignore[no-untyped-call]
@@ -79,40 +85,59 @@ class Triplets:
         return self.anchor, self.labels, (anchor_index, positive_index, negative_index), self.points, labels
 
 
-class _PickedDistances(torch.autograd.Function):
-    """Distances (2, B, S), squared or not, of anchors (B, D) to the points (P, D) at an index (2, B, S).
+@dataclass(frozen=True)
+class DistanceTable:
+    """All distances of B anchors to P points, by one matrix product, and their gradients.
 
-    All B x P of them are one matrix product. Anchors and points are centred first, because
-    |a|^2 + |p|^2 - 2 a p cancels badly far from the origin.
+    Anchors and points are centred first, because |a|^2 + |p|^2 - 2 a p cancels badly far from
+    the origin.
     """
+
+    anchor: Tensor  # (B, D) centred
+    points: Tensor  # (P, D) centred
+    matrix: Tensor  # (B, P)
+    squared: bool
+
+    @classmethod
+    def of(cls, anchor: Tensor, points: Tensor, squared: bool) -> "DistanceTable":
+        center = points.mean(0)
+        anchor, points = anchor - center, points - center
+        lengths = torch.linalg.vector_norm(anchor, dim=1, keepdim=True).square_()
+        matrix = torch.addmm(torch.linalg.vector_norm(points, dim=1).square_(), anchor, points.mT, alpha=-2)
+        matrix.add_(lengths).clamp_min_(0)
+        return cls(anchor, points, matrix if squared else matrix.sqrt_(), squared)
+
+    def gradients(self, index: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+        """Return those of anchors and points, given those of the distances (B, S) at an index (2, B, S)."""
+        weight = torch.zeros_like(self.matrix).scatter_add_(1, index[0], near).scatter_add_(1, index[1], far)
+        if self.squared:
+            weight.mul_(2)
+        else:  # the slope of a root is 1 / (2 d), and 0 at 0
+            weight.div_(self.matrix).masked_fill_(self.matrix == 0, 0)
+        with full_precision(weight):
+            own_anchor = weight.sum(1, keepdim=True) * self.anchor
+            own_points = weight.sum(0).unsqueeze(1) * self.points
+            to_anchor = torch.addmm(own_anchor, weight, self.points, alpha=-1)
+            to_points = torch.addmm(own_points, weight.mT, self.anchor, alpha=-1)
+        return to_anchor, to_points
+
+
+class _PickedDistances(torch.autograd.Function):
+    """Distances (2, B, S), squared or not, of anchors (B, D) to the points (P, D) at an index (2, B, S)."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool) -> Tensor:
-        center = points.mean(0)
-        anchor, points = anchor - center, points - center
-        lengths = torch.linalg.vector_norm(anchor, dim=1, keepdim=True).square()
-        matrix = torch.addmm(torch.linalg.vector_norm(points, dim=1).square(), anchor, points.mT, alpha=-2)
-        matrix.add_(lengths).clamp_min_(0)
-        if not squared:
-            matrix.sqrt_()
+        table = DistanceTable.of(anchor, points, squared)
         ctx.squared = squared
-        ctx.save_for_backward(anchor, points, index, matrix)
-        return matrix.expand(2, -1, -1).gather(2, index)
+        ctx.save_for_backward(table.anchor, table.points, table.matrix, index)
+        return table.matrix.expand(2, -1, -1).gather(2, index)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         refuse_second_derivative()
-        anchor, points, index, matrix = ctx.saved_tensors
-        weight = anchor.new_zeros(len(anchor), len(points))
-        weight.scatter_add_(1, index[0], gradient[0]).scatter_add_(1, index[1], gradient[1])
-        if ctx.squared:
-            weight.mul_(2)
-        else:  # the slope of a root is 1 / (2 d)
-            weight.div_(matrix).masked_fill_(matrix == 0, 0)
-        with torch.autocast(weight.device.type, enabled=False):
-            to_anchor = weight.sum(1, keepdim=True) * anchor - weight @ points
-            to_points = weight.sum(0).unsqueeze(1) * points - weight.mT @ anchor
-        return to_anchor, to_points, None, None
+        anchor, points, matrix, index = ctx.saved_tensors
+        table = DistanceTable(anchor, points, matrix, ctx.squared)
+        return *table.gradients(index, gradient[0], gradient[1]), None, None
 
 
 class _ListedDistances(torch.autograd.Function):

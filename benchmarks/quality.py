@@ -17,7 +17,6 @@ from tables import fill_documents
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
-from bayestriplet.evaluation.comparison import rank, rows_of
 from bayestriplet.training.compare import Comparison
 from bayestriplet.training.trials import Trial
 
@@ -82,15 +81,20 @@ def base_of(data: str, steps: int, **options: Any) -> TrainConfig:
     return TrainConfig.model_validate(fixed | options)
 
 
-def without_paths(summary: dict[str, Any]) -> dict[str, Any]:
+def without_paths(summary: dict[str, Any], curves: bool = False) -> dict[str, Any]:
     """Return what is worth keeping of a comparison: figures and options, not where files were."""
+    left_out = () if curves else ("learning",)
     settings = {name: value for name, value in summary["settings"].items() if value not in (None, False)}
     settings["data"] = summary["data"]
     methods = {
         method: {
             "chosen": entry["chosen"],
             "seeds": {
-                seed: {name: round(value, 2) for name, value in scores.items() if name != "learning"}
+                seed: {
+                    name: round(value, 2) if isinstance(value, float) else value
+                    for name, value in scores.items()
+                    if name not in left_out
+                }
                 for seed, scores in entry["seeds"].items()
             },
         }
@@ -104,11 +108,17 @@ def without_paths(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def best_of(main: dict[str, Any], regime: dict[str, Any]) -> tuple[str, ...]:
-    """Return BUT, BUNCA and the two best baselines of a main setting; those alone that can be trained.
+    """Return BUT, BUNCA and the two baselines best on a main setting's validation items.
 
-    With one item a class in a batch, miners of the batch find no positive at all.
+    With one item a class in a batch, miners of the batch find no positive at all, so that of those
+    none can be trained.
     """
-    ranked = [row.method for row in rank(rows_of(main)) if row.method not in OURS][:2]
+    validation = {
+        method: np.mean([seed["validation"] for seed in entry["seeds"].values()])
+        for method, entry in main["methods"].items()
+        if method not in OURS
+    }
+    ranked = sorted(validation, key=lambda method: -validation[method])[:2]
     alone = regime.get("batches") == "one-per-class"
     return (*OURS, *[method for method in ranked if method == "proxy-nca" or not alone])
 
@@ -140,6 +150,12 @@ def main() -> None:
         summary = comparison.run(options.out / name, options.jobs, lines)
         found["main"][name] = without_paths(summary)
         save(found, options.results)
+    console.rule(f"{name}, learning curves")
+    best = {method: entry["chosen"] for method, entry in found["main"][name]["methods"].items()}
+    base = base_of(source, steps, validate_every=steps // 8)
+    comparison = Comparison(base, best_of(found["main"][name], {}), tuple(range(seeds)), False, best)
+    found["curves"] = without_paths(comparison.run(options.out / "curves", options.jobs, lines), curves=True)
+    save(found, options.results)
     winners = found["main"]["mnist"]
     chosen = {method: entry["chosen"] for method, entry in winners["methods"].items()}
     for name, regime in REGIMES.items():

@@ -21,9 +21,12 @@ from bayestriplet.evaluation.comparison import (
     rows_of,
     to_markdown,
 )
+from bayestriplet.evaluation.figure_comparison import learning_figure, regimes_figure
+from bayestriplet.evaluation.figure_style import save_figure
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+PICTURES = ROOT / "docs" / "images"
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "results.md")
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
@@ -104,7 +107,7 @@ def long_table(runs: dict[str, Any]) -> str:
     """Return the long runs: one seed each, trained until they no longer improve."""
     table = [["data", "method", "steps", "R@1", "R@4", "R@8", "R@16"]]
     for name, run in runs.items():
-        recalls = [f"{100 * run['test'][f'recall@{k}']:.2f}" for k in (1, 4, 8, 16)]
+        recalls = [f"{run['test'][f'recall@{k}']:.2f}" for k in (1, 4, 8, 16)]
         table.append([name, run["method"], f"{run['steps']:,}", *recalls])
     return to_markdown(table)
 
@@ -136,8 +139,20 @@ def fill(text: str, tables: dict[str, str]) -> str:
     return re.sub(r"<!-- ([a-z ]+) -->\n(?:.*?\n)??<!-- end -->", renew, text, flags=re.DOTALL)
 
 
+def draw_pictures() -> None:
+    """Renew the pictures of docs/results.md."""
+    path = RESULTS / "quality.json"
+    if not path.is_file():
+        return
+    quality = json.loads(path.read_text(encoding="utf-8"))
+    regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
+    save_figure(regimes_figure(regimes), PICTURES / "regimes.png")
+    save_figure(learning_figure(quality["curves"], seconds=False), PICTURES / "learning.png")
+
+
 def fill_documents() -> None:
-    """Renew the tables of all documents."""
+    """Renew the tables and pictures of all documents."""
+    draw_pictures()
     for path in DOCUMENTS:
         if path.is_file():
             path.write_text(fill(path.read_text(encoding="utf-8"), blocks()), encoding="utf-8")

@@ -1,9 +1,14 @@
 import json
 import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
+from pydantic import create_model
 
-from bayestriplet.config import make_config
+from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.errors import InputError
 from bayestriplet.training import compare, trials
 from bayestriplet.training.compare import Comparison
@@ -58,7 +63,8 @@ def test_a_comparison_writes_its_tables_and_is_never_repeated(tmp_path):
         "learning.png",
     }
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["methods"].keys() == {"but", "nca"}
-    assert summary["methods"]["but"]["seeds"]["1"]["learning"][-1][0] == 6
+    seed = summary["methods"]["but"]["seeds"]["1"]
+    assert (seed["learning"][-1][0], seed["learning"][-1][2]) == (6, seed["validation"])
     assert set(summary["floors"]) == {"untrained", "raw pixels"}
     assert comparison.run(tmp_path / "out", 1, second)["methods"] == summary["methods"]
     assert (second.made, len(second.known)) == ([], 4)
@@ -132,6 +138,13 @@ def test_different_options_have_different_folders():
     assert Trial(base()).name == Trial(base()).name
 
 
+def test_a_run_made_before_an_option_existed_is_still_known():
+    before = Trial(base(lr=0.1)).name
+    longer = create_model("Longer", __base__=TrainConfig, another=(float, 1.0))
+    assert Trial(longer(**base(lr=0.1).model_dump())).name == before
+    assert Trial(longer(**base(lr=0.1).model_dump(), another=2.0)).name != before
+
+
 def test_options_chosen_elsewhere_are_used_without_tuning(tmp_path):
     chosen = {"but": {"margin": 0.4, "lr": 2e-3}}
     comparison = Comparison(base(), ("but", "ba"), (0,), tune=False, chosen=chosen)
@@ -149,3 +162,39 @@ def test_options_that_break_down_are_the_worst_of_a_search_and_not_repeated(tmp_
     comparison = Comparison(base(), ("proxy-nca",), (0,), False, {"proxy-nca": {"lr": 1e30}})
     with pytest.raises(InputError, match=r"proxy-nca-seed0-.* broke down: .* try a lower --lr"):
         comparison.run(tmp_path / "out", 1, watcher)
+
+
+KILLED = """
+from pathlib import Path
+from bayestriplet.config import make_config
+from bayestriplet.training.trials import Trial, run_trials
+
+class Silent:
+    def started(self, trial): pass
+    def finished(self, *_): pass
+
+if __name__ == "__main__":
+    config = make_config({"data": "digits", "max_steps": 1_000_000, "width": 0.25}, "test")
+    run_trials([Trial(config)], Path("runs"), 1, Silent())
+"""
+
+
+def test_the_runs_of_a_comparison_that_is_killed_end_with_it(tmp_path):
+    (tmp_path / "long.py").write_text(KILLED)
+    process = subprocess.Popen([sys.executable, "long.py"], cwd=tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        wait_until(lambda: list(tmp_path.glob("runs/*/metrics.csv")), 60)
+        workers = [Path(f"/proc/{number}") for number in children.read_text().split()]
+        assert workers
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(worker.exists() for worker in workers), 20)
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)

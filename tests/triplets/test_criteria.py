@@ -62,6 +62,13 @@ def test_but_learns_to_separate_classes():
     assert np.mean(history[-20:]) < 0.6 * np.mean(history[:20])
 
 
+@pytest.mark.parametrize(("criterion_class", "spread"), [(BUT, 0.5), (BUNCA, 0.8)])
+def test_each_criterion_spreads_its_draws_in_its_own_way(criterion_class, spread):
+    assert criterion_class(4, 5).sampler.spread == spread
+    assert criterion_class(4, 5, normalize=False).sampler.spread == 0
+    assert criterion_class(4, 5, spread=0.1).sampler.spread == 0.1
+
+
 def test_the_loss_is_that_of_its_sampler_and_loss_function():
     embeddings, labels = torch.randn(12, 5), torch.arange(12) % 4
     for criterion_class, loss in (

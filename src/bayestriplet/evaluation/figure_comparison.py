@@ -81,14 +81,15 @@ def _draw_floors(axes: "Axes", rows: list[Row], floors: dict[str, dict[str, floa
     axes.set_ylim(-0.6, len(rows) - 0.1)
 
 
-def learning_figure(summary: dict[str, Any]) -> "Figure":
-    """Draw validation Recall@1, mean over the seeds, against steps and against seconds."""
+def learning_figure(summary: dict[str, Any], seconds: bool = True) -> "Figure":
+    """Draw validation Recall@1, mean over the seeds, against steps and, if wanted, against seconds."""
+    both = "Left: by steps; right: by seconds of training, validation included."
     figure = new_figure(
         4.4,
         f"Learning on {summary['data']}: validation Recall@1, %",
-        "Mean over the seeds. Left: by steps; right: by seconds of training, validation included.",
+        f"Mean over the seeds. {both if seconds else ''}".strip(),
     )
-    panels = figure.subplots(1, 2, sharey=True)
+    panels = figure.subplots(1, 2 if seconds else 1, sharey=True, squeeze=False)[0]
     for method, entry in summary["methods"].items():
         curves = [np.asarray(seed["learning"], dtype=float) for seed in entry["seeds"].values()]
         shortest = min(len(curve) for curve in curves)
@@ -97,9 +98,9 @@ def learning_figure(summary: dict[str, Any]) -> "Figure":
         mean = np.mean([curve[:shortest] for curve in curves], axis=0)  # (validations, 3)
         own = method in OWN
         style = {"color": METHOD_COLOURS[method], "lw": 2.6 if own else 1.5, "zorder": 3 if own else 2}
-        for axes, column in zip(panels, (0, 1), strict=True):
+        for column, axes in enumerate(panels):
             axes.plot(mean[:, column], mean[:, 2], label=method, marker="o", ms=4 if own else 3, **style)
-    for axes, name in zip(panels, ("step", "seconds"), strict=True):
+    for axes, name in zip(panels, ("step", "seconds"), strict=False):
         tidy(axes)
         axes.set_xlabel(name, size=SMALL, color=MUTED)
     handles, names = panels[0].get_legend_handles_labels()

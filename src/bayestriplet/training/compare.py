@@ -128,10 +128,12 @@ class Comparison:
                 },
             )
             scores = found["test"][trial.config.method]
+            learning = learning_curve(RunFolder(out / "runs" / trial.name))
             entry["seeds"][str(trial.config.seed)] = {
                 **{measure: 100 * scores[measure]["value"] for measure in MEASURES},
+                "validation": learning[-1][2] if learning else None,
                 "seconds": found["seconds"],
-                "learning": learning_curve(RunFolder(out / "runs" / trial.name)),
+                "learning": learning,
             }
         settings = self.base.model_dump(exclude={"method", "seed", *GRID})
         return {

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ def _run_missing(
 ) -> None:
     threads = max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_use_threads, initargs=(threads,))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare_worker, initargs=(threads,))
     try:
         waiting, running = list(trials), dict[Future[None], Trial]()
         while waiting or running:
@@ -85,11 +86,20 @@ def _run_missing(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _use_threads(number: int) -> None:
+def _prepare_worker(number: int) -> None:
+    """Use so many threads, and end when the comparison is killed, not hours later."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(number)
     import torch
 
     torch.set_num_threads(number)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run_one(config: TrainConfig, path: Path) -> None:

@@ -1,0 +1,56 @@
+"""How far a long training gets: the full network, variations of the images, until nothing improves.
+
+One seed a data set and the default options of BUNCA; a stopped run goes on where it was. Hours on
+a CPU: a step takes a quarter of a second on one core. Written to benchmarks/results/long.json.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from quality import Lines, subset_of
+from rich.console import Console
+
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.sources import absolute_data
+from bayestriplet.training.trials import Trial, run_trials
+
+RESULTS = Path(__file__).parent / "results" / "long.json"
+STEPS = {"mnist": 6000, "pathmnist": 4000}  # at most
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--pathmnist", type=Path, help="pathmnist.npz; without it only MNIST is used")
+    parser.add_argument("--only", choices=STEPS, help="one of the two")
+    parser.add_argument("--out", type=Path, default=Path("runs/long"), help="folder of the runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="JSON to write")
+    options = parser.parse_args()
+    data = {"mnist": "mnist"}
+    if options.pathmnist:
+        data["pathmnist"] = absolute_data(f"pathmnist:{subset_of(options.pathmnist, options.out)}")
+    for name, source in data.items():
+        if options.only in (None, name):
+            config = TrainConfig(
+                data=source, method="bunca", max_steps=STEPS[name], validate_every=250, patience=8
+            )  # fmt: skip
+            (found,) = run_trials([Trial(config)], options.out / name, 2, Lines(Console()))
+            keep(options.results, name, config, found)
+
+
+def keep(path: Path, name: str, config: TrainConfig, found: dict[str, Any]) -> None:
+    """Add the figures of a run to the JSON."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    scores = found["test"][config.method]
+    known[name] = {
+        "method": config.method,
+        "steps": found["steps"],
+        "best_step": found["best_step"],
+        "test": {measure: round(100 * scores[measure]["value"], 2) for measure in scores},
+    }
+    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

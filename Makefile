@@ -43,6 +43,8 @@ bench: $(READY)
 reproduce: $(READY)
 	$(BIN)/python benchmarks/quality.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/ablation.py
+	$(BIN)/python benchmarks/long.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
+	$(BIN)/python benchmarks/calibration.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/tables.py
 
 reproduce-fast: $(READY)

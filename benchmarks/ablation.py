@@ -30,7 +30,7 @@ from bayestriplet.model.encoder import Encoder, EncoderInfo
 from bayestriplet.triplets.criteria import _Criterion
 
 RESULTS = Path(__file__).parent / "results" / "ablation.json"
-STEPS, DIM = 500, 128
+STEPS, DIM = 300, 128
 Build = Callable[[int], _Criterion]
 
 

@@ -17,7 +17,7 @@ from bayestriplet.data.sources import absolute_data
 from bayestriplet.training.trials import Trial, run_trials
 
 RESULTS = Path(__file__).parent / "results" / "long.json"
-STEPS = {"mnist": 6000, "pathmnist": 4000}  # at most
+STEPS = {"mnist": 5000, "pathmnist": 3000}  # at most
 
 
 def main() -> None:

@@ -152,22 +152,11 @@ class Index:
         read = read_queries(self.encoder, images)
         if read.pixels is None or read.hashes is None:
             raise InputError("only images can be added: paths, or uint8 pixels")
-        files = [""] * len(read.names) if read.paths is None else [str(p.absolute()) for p in read.paths]
-        names = (
-            ids if ids is not None else [file or own for file, own in zip(files, read.hashes, strict=True)]
-        )
-        for argument, values in (("labels", labels), ("ids", names), ("groups", groups)):
-            if values is not None and len(values) != len(files):
-                raise InputError(f"{argument} must be {len(files)}, one per image; got {len(values)}")
-        if len(set(names)) < len(names):
-            raise InputError("ids must differ, and so must images without ids")
-        blank = [""] * len(files)
-        columns = zip(names, labels or blank, files, groups or blank, read.hashes, strict=True)
-        items = tuple(Item(i, label, path, group, ADDED, own) for i, label, path, group, own in columns)
+        items = _added_items(read, read.hashes, labels, ids, groups)
         known = {item.id for item in self.store.items()}
         thumbnails = tuple(make_thumbnail(one) for one in read.pixels)
         self._write(iter([Rows(items, read.vectors, thumbnails)]), [])
-        old = sum(name in known for name in names)
+        old = sum(item.id in known for item in items)
         return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)
 
     def _write(self, rows: Iterator[Rows], gone: Sequence[str]) -> None:

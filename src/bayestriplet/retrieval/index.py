@@ -10,7 +10,7 @@ from typing import Any
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.sources import absolute_data, list_data, open_data
+from bayestriplet.data.sources import absolute_data, list_data
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.evaluation.run_data import open_run_data
@@ -74,7 +74,11 @@ class Index:
         for field in where or {}:
             check_choice("where", field, FILTERS)
         if self.store.fingerprint() is None:
-            raise StateError(f"{self.run} has no index yet: `bayestriplet index {self.run} IMAGES` makes one")
+            place = self.store.uri
+            command = f"bayestriplet index {self.run} IMAGES"
+            if place == str(self.run / "index"):
+                raise StateError(f"{self.run} has no index yet: `{command}` makes one")
+            raise StateError(f"{place} holds no index: `{command} --store {place}` makes one")
 
     def ask(
         self, queries: Queries, k: int, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
@@ -177,10 +181,8 @@ class Index:
             images = images.subset(images.indices(split))
             if not len(images):
                 raise InputError(f"{images.name} has no items in split {split!r}")
-        elif skip_bad:
-            images = open_data(data, size=size, skip_bad=True, progress=progress)
         else:
-            images = list_data(data, size=size, channels=channels, progress=progress)
+            images = list_data(data, size=size, channels=channels, skip_bad=skip_bad, progress=progress)
         if images.paths is not None:
             return replace(images, channels=channels)
         if images.channels != channels:

@@ -32,6 +32,7 @@ class MilvusStore:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._client: Any = None
+        self._found = False
 
     def fingerprint(self) -> str | None:
         with self._errors("cannot be read"):
@@ -124,7 +125,10 @@ class MilvusStore:
         local = "://" not in self.uri
         if local and not Path(self.uri).exists():  # asking Milvus Lite would make it
             return False
-        return bool(self._connect().has_collection(COLLECTION))
+        if not self._found and self._connect().has_collection(COLLECTION):
+            self._connect().load_collection(COLLECTION)  # after a crash, or released by somebody
+            self._found = True
+        return self._found
 
     def _connect(self) -> Any:
         if self._client is None:

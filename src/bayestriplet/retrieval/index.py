@@ -100,11 +100,10 @@ class Index:
         """Return class probabilities and novelty of every query, as far as the run can tell."""
         if self.predictive is None:
             return [(None, None)] * len(queries.names)
-        shares = self.predictive.probabilities(queries.vectors).tolist()  # (n, K)
-        novelty = self.predictive.novelty(queries.vectors).tolist()
+        shares, novelty = self.predictive.predict(queries.vectors)  # (n, K), (n,)
         return [
             (dict(zip(self.predictive.classes, row, strict=True)), None if math.isnan(value) else value)
-            for row, value in zip(shares, novelty, strict=True)
+            for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
         ]
 
     def _hits(

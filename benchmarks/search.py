@@ -110,21 +110,20 @@ def take_turns(ours: Callable[[], object], raw: Callable[[], object], blocks: in
     }
 
 
-def compare_searches(number: int, blocks: int) -> dict[str, dict[str, float]]:
+def compare_searches(run: Path, number: int, blocks: int) -> dict[str, dict[str, float]]:
     """Batches of 100 queries with all payload, exactly and approximately, each in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = make_run(Path(folder) / "run", 0.25, 28, 1)
-        in_own_process(fill, run, number)
-        found = {}
-        for kind, approximate_from in (("exact", number + 1), ("approximate", 1)):
-            made = in_own_process(prepare, run, approximate_from)
-            found[kind] = made | in_own_process(compare_search, run, number, blocks)
-        if "recall@10" not in found["approximate"]:
-            raise SystemExit(f"no graph over {number:,} vectors reaches the recall")
+    in_own_process(fill, run, number)
+    found = {}
+    for kind, approximate_from in (("exact", number + 1), ("approximate", 1)):
+        made = in_own_process(prepare, run, approximate_from)
+        found[kind] = made | in_own_process(compare_search, run, number, blocks)
+    if "recall@10" not in found["approximate"]:
+        raise SystemExit(f"no graph over {number:,} vectors reaches the recall")
     return found
 
 
 def fill(run: Path, number: int) -> None:
+    shutil.rmtree(run / "index", ignore_errors=True)
     index = bt.Index.open(run)
     index.store.write(index.encoder.fingerprint, DIM, rows_of(make_vectors(number, 0)), [])
 
@@ -191,19 +190,17 @@ def compare_indexing(width: float, size: int, channels: int, number: int, blocks
     }
 
 
-def time_shell(number: int, times: int) -> dict[str, float]:
+def time_shell(run: Path, number: int, times: int) -> dict[str, float]:
     """Seconds of ``bayestriplet search`` as it is typed, the start of Python included."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = in_own_process(make_run, Path(folder) / "run", 0.25, 28, 1)
-        in_own_process(fill, run, number)
-        in_own_process(prepare, run, number + 1)
-        query = Path(folder) / "query.png"
-        Image.fromarray(np.random.default_rng(0).integers(0, 255, (28, 28), dtype=np.uint8)).save(query)
-        seconds = []
-        for _ in range(times + 1):
-            start = time.perf_counter()
-            subprocess.run([COMMAND, "search", run, query], check=True, capture_output=True)  # noqa: S603
-            seconds.append(time.perf_counter() - start)
+    in_own_process(fill, run, number)
+    in_own_process(prepare, run, number + 1)
+    query = run / "query.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (28, 28), dtype=np.uint8)).save(query)
+    seconds = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        subprocess.run([COMMAND, "search", run, query], check=True, capture_output=True)  # noqa: S603
+        seconds.append(time.perf_counter() - start)
     return {
         "items": number,
         "seconds": statistics.median(seconds[1:]),
@@ -250,17 +247,19 @@ def main() -> None:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
     parts = arguments.parts or PARTS
-    if "search" in parts:
-        for number in arguments.numbers:
-            result.setdefault("search", {})[str(number)] = compare_searches(number, arguments.blocks)
+    with tempfile.TemporaryDirectory() as folder:
+        run = in_own_process(make_run, Path(folder) / "run", 0.25, 28, 1)
+        if "shell" in parts:
+            result["shell"] = time_shell(run, 10_000, 5)
             keep()
+        if "search" in parts:
+            for number in arguments.numbers:
+                result.setdefault("search", {})[str(number)] = compare_searches(run, number, arguments.blocks)
+                keep()
     if "indexing" in parts:
         for name, options in INDEXED.items():
             result.setdefault("indexing", {})[name] = compare_indexing(*options)
             keep()
-    if "shell" in parts:
-        result["shell"] = time_shell(10_000, 5)
-        keep()
     show(result)
 
 

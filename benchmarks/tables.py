@@ -111,6 +111,10 @@ def long_table(runs: dict[str, Any]) -> str:
 
 def searching_table(searches: dict[str, Any]) -> str:
     """Return what a batch of queries costs beside raw FAISS, by the number of items."""
+    about = (
+        "**What it costs** (`make bench`, two cores). Batches of 100 queries for their ten nearest of "
+        "so many vectors of 128 numbers, with all that is said of them, beside FAISS alone:\n\n"
+    )
     table = [["items", "search", "ms", "raw FAISS, ms", "ratio", "recall@10", "MB in memory", "s to prepare"]]
     for number, kinds in searches.items():
         for kind, row in kinds.items():
@@ -118,16 +122,17 @@ def searching_table(searches: dict[str, Any]) -> str:
             recall = f"{row['recall@10']:.4f}" if "recall@10" in row else "1"
             costs = f"{row['megabytes']:,.0f}", f"{row['prepared_seconds']:.0f}"
             table.append([f"{int(number):,}", kind, *times, recall, *costs])
-    return to_markdown(table)
+    return about + to_markdown(table)
 
 
 def indexing_table(encoders: dict[str, Any]) -> str:
     """Return the images a second of indexing beside those of the encoder alone."""
+    about = "Indexing of TIFF files beside the encoder alone:\n\n"
     table = [["encoder", "indexing, images/s", "encoder alone, images/s", "share"]]
     for name, row in encoders.items():
         speeds = f"{row['images_per_second']:,.0f}", f"{row['encoder_images_per_second']:,.0f}"
         table.append([name, *speeds, f"{row['share_of_encoder']:.0%}"])
-    return to_markdown(table)
+    return about + to_markdown(table)
 
 
 def blocks() -> dict[str, str]:
@@ -146,8 +151,8 @@ def blocks() -> dict[str, str]:
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():
         search = json.loads(path.read_text(encoding="utf-8"))
-        out["searching"] = searching_table(search["search"])
-        out["indexing"] = indexing_table(search["indexing"])
+        out["searching"] = searching_table(search.get("search", {}))
+        out["indexing"] = indexing_table(search.get("indexing", {}))
     return out
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval import memory
+from bayestriplet.retrieval.lance import _reason
 from bayestriplet.retrieval.memory import Memory
 from bayestriplet.retrieval.store import open_store
 from tests.retrieval.rows import DIM, make_rows
@@ -183,3 +184,19 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
     assert [[h.item.id for h in hits] for hits in some] == [
         [h.item.id for h in hits] for hits in exact.search(queries[:5], 10, {"group": "g1"})
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("lance error: LanceError(IO): no such file, /build/io.rs:1:2", "no such file"),
+        (
+            "Invalid input, Failed to connect: IO { source: Generic { store",
+            "Invalid input, Failed to connect",
+        ),
+        ('IO { body: Some("<Error><Code>NoSuchBucket</Code><Message>...") }', "NoSuchBucket"),
+        ("", "ValueError"),
+    ],
+)
+def test_what_lancedb_says_becomes_a_few_words(said, told):
+    assert _reason(ValueError(said)) == told

@@ -218,5 +218,8 @@ def _reason(error: Exception) -> str:
     """Return what went wrong in a few words: LanceDB tells where in its own source, too."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if code := re.search(r"<Code>(\w+)</Code>", str(error)):  # what a bucket answers, deep inside
+        return code[1]
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", line).split(", /")[0][:200]
+    line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", line)
+    return re.split(r", /|: IO \{", line)[0][:200]

@@ -121,9 +121,13 @@ class MilvusStore:
             properties={"fingerprint": fingerprint},
         )  # fmt: skip
 
+    @property
+    def _is_local(self) -> bool:
+        """Whether it is a file of Milvus Lite."""
+        return "://" not in self.uri
+
     def _exists(self) -> bool:
-        local = "://" not in self.uri
-        if local and not Path(self.uri).exists():  # asking Milvus Lite would make it
+        if self._is_local and not Path(self.uri).exists():  # asking Milvus Lite would make it
             return False
         if not self._found and self._connect().has_collection(COLLECTION):
             self._connect().load_collection(COLLECTION)  # after a crash, or released by somebody
@@ -141,7 +145,9 @@ class MilvusStore:
             for name in ("pymilvus", "milvus_lite", "grpc"):  # what they log is raised as well
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             token = os.environ.get("MILVUS_TOKEN", "")
-            self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE)
+            # Milvus Lite hangs up on a client that asks every 10 s, idle or not, whether it is still there.
+            quiet = {"grpc.keepalive_time_ms": 600_000} if self._is_local else {}
+            self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE, grpc_options=quiet)
         return self._client
 
     def _errors(self, what: str) -> AbstractContextManager[None]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import faiss
 import numpy as np
+from machine import memory_status
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from speed import memory_status
 
 import bayestriplet as bt
 

@@ -1,7 +1,10 @@
 """What searching costs beside raw FAISS, indexing beside the encoder alone, and a search from the shell.
 
-Run alone on the machine: ``make bench``. Blocks take turns in one process; medians are compared.
-Vectors are like embeddings: classes on the sphere that vary in 24 of 128 directions, and a little in all.
+    python benchmarks/search.py [search] [indexing] [shell]
+
+Run alone on the machine: ``make bench``. Blocks take turns in one process; medians are compared. Vectors are
+like embeddings: classes on the sphere that vary in 24 of 128 directions, and a little in all. Every figure is
+written down as soon as it is measured, in place of the former one.
 """
 
 import argparse
@@ -21,45 +24,65 @@ from typing import Any
 
 import faiss
 import numpy as np
-import torch
+from machine import memory_status
+from numpy.typing import NDArray
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
-from speed import memory_status
 
 import bayestriplet as bt
-from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
-from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
 from bayestriplet.retrieval import memory
+from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.items import Item, Rows
 
 RESULTS = Path(__file__).parent / "results" / "search.json"
-DIM, K, QUERIES = 128, 10, 100
+PARTS = ("search", "indexing", "shell")
+DIM, K, QUERIES, CLASSES = 128, 10, 100, 10
+INDEXED = {  # encoder: width, pixels a side, channels; images; turns
+    "ResNet-18, 224 px": (1.0, 224, 3, 512, 3),
+    "ResNet-18 at a quarter of its width, 28 px": (0.25, 28, 1, 4096, 5),
+}
 COMMAND = Path(sys.executable).parent / "bayestriplet"
+
+Vectors = NDArray[np.float32]
 
 
 def make_run(path: Path, width: float, size: int, channels: int) -> Path:
-    """Make a run with an untrained ResNet-18: its vectors cost what those of a trained one do."""
-    info = EncoderInfo(
-        "resnet18", width, DIM, channels, size, (0.5,) * channels, (0.25,) * channels, True, ("a", "b")
-    )
+    """Make a run with an untrained ResNet-18, whose vectors cost what those of a trained one do."""
+    import torch
+
+    from bayestriplet.evaluation.embeddings import Embedded
+    from bayestriplet.evaluation.predictive_file import write_predictive
+    from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
+    from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
+
+    torch.manual_seed(0)
+    names = tuple(map(str, range(CLASSES)))
+    mean, deviation = (0.5,) * channels, (0.25,) * channels
+    encoder = Encoder(EncoderInfo("resnet18", width, DIM, channels, size, mean, deviation, True, names))
     path.mkdir()
-    encoder = Encoder(info).eval()
-    save_encoder(encoder, path / "model.safetensors")
-    export_onnx(encoder, fingerprint_of(path / "model.safetensors"), path / "encoder.onnx")
+    model = path / "model.safetensors"
+    save_encoder(encoder.eval(), model)
+    export_onnx(encoder, fingerprint_of(model), path / "encoder.onnx")
+    items = Embedded(make_vectors(300, 0), np.arange(300) % CLASSES)
+    posterior = bt.ClassPosterior(CLASSES, DIM)
+    posterior.update(torch.from_numpy(items.vectors), torch.from_numpy(items.labels))
+    write_predictive(path / "predictive.safetensors", model, posterior, names, items, items)
     return path
 
 
-def make_vectors(number: int, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float32]]:
+def make_vectors(number: int, seed: int) -> Vectors:
+    rng = np.random.default_rng(seed)
     plane = np.random.default_rng(1).normal(size=(24, DIM)).astype(np.float32) / 5
     centres = np.random.default_rng(2).normal(size=(50, DIM)).astype(np.float32)
-    labels = rng.integers(0, len(centres), number)
-    vectors = centres[labels] + rng.standard_normal((number, 24), np.float32) @ plane
+    vectors = rng.standard_normal((number, 24), np.float32) @ plane
+    vectors += centres[rng.integers(0, len(centres), number)]
     vectors += 0.05 * rng.standard_normal((number, DIM), np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
 
 
-def rows_of(vectors: np.ndarray[Any, np.dtype[np.float32]]) -> Iterator[Rows]:
+def rows_of(vectors: Vectors) -> Iterator[Rows]:
     for start in range(0, len(vectors), 10_000):
         part = vectors[start : start + 10_000]
         items = tuple(
@@ -87,78 +110,70 @@ def take_turns(ours: Callable[[], object], raw: Callable[[], object], blocks: in
     }
 
 
-def compare_searches(number: int, blocks: int) -> dict[str, Any]:
-    """Batches of 100 queries with all payload, exactly and approximately, in processes of their own."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = make_run(Path(folder) / "run", 0.25, 28, 1)
-        in_own_process(fill, run, number)
-        return {
-            "exact": in_own_process(compare_exact, run, number, blocks),
-            "approximate": in_own_process(compare_approximate, run, number, blocks),
-        }
+def compare_searches(run: Path, number: int, blocks: int) -> dict[str, dict[str, float]]:
+    """Batches of 100 queries with all payload, exactly and approximately, each in a process of its own."""
+    in_own_process(fill, run, number)
+    found = {}
+    for kind, approximate_from in (("exact", number + 1), ("approximate", 1)):
+        made = in_own_process(prepare, run, approximate_from)
+        found[kind] = made | in_own_process(compare_search, run, number, blocks)
+    if "recall@10" not in found["approximate"]:
+        raise SystemExit(f"no graph over {number:,} vectors reaches the recall")
+    return found
 
 
 def fill(run: Path, number: int) -> None:
-    rows = rows_of(make_vectors(number, np.random.default_rng(0)))
-    bt.Index.open(run).store.write(fingerprint_of(run / "model.safetensors"), DIM, rows, [])
+    shutil.rmtree(run / "index", ignore_errors=True)
+    index = bt.Index.open(run)
+    index.store.write(index.encoder.fingerprint, DIM, rows_of(make_vectors(number, 0)), [])
 
 
-def load(run: Path, approximate_from: int) -> tuple[bt.Index, float]:
-    """Return the index with its table in memory, and the megabytes that takes."""
+def prepare(run: Path, approximate_from: int) -> dict[str, float]:
+    """Make the copy of the table that searches run on."""
     memory.APPROXIMATE_FROM = approximate_from
     shutil.rmtree(run / "index" / "snapshot", ignore_errors=True)
-    print(in_own_process(prepare, run, approximate_from))
-    index = bt.Index.open(run)  # from the copy on disk
-    before = memory_status("VmRSS")
-    index.search(make_vectors(QUERIES, np.random.default_rng(1)), K)
-    return index, (memory_status("VmRSS") - before) / 1024
-
-
-def prepare(run: Path, approximate_from: int) -> str:
-    memory.APPROXIMATE_FROM = approximate_from
     start = time.perf_counter()
-    how = bt.Index.open(run).store.prepare()
-    return f"prepared in {time.perf_counter() - start:.0f} s: {how}"
+    bt.Index.open(run).store.prepare()
+    return {
+        "prepared_seconds": time.perf_counter() - start,
+        "prepared_peak_megabytes": memory_status("VmHWM") / 1024,
+    }
 
 
-def compare_exact(run: Path, number: int, blocks: int) -> dict[str, float]:
-    """Exact search against IndexFlatL2."""
-    index, megabytes = load(run, number + 1)
-    queries = make_vectors(QUERIES, np.random.default_rng(1))
-    flat = faiss.IndexFlatL2(DIM)
-    flat.add(make_vectors(number, np.random.default_rng(0)))
-    found = take_turns(lambda: index.search(queries, K), lambda: flat.search(queries, K), blocks)
-    return {**found, "megabytes": megabytes}
-
-
-def compare_approximate(run: Path, number: int, blocks: int) -> dict[str, float]:
-    """Approximate search against the same graph of FAISS."""
-    index, megabytes = load(run, min(number, 50_000))
-    queries = make_vectors(QUERIES, np.random.default_rng(1))
-    graph = index.store._memory(index.store._key()).graph  # type: ignore[attr-defined]
-    if graph is None:
-        raise SystemExit(f"no graph over {number:,} vectors reaches the recall")
+def compare_search(run: Path, number: int, blocks: int) -> dict[str, float]:
+    """Compare a search with FAISS: its flat index, or the same graph where there is one."""
+    queries = make_vectors(QUERIES, 1)
+    before = memory_status("VmRSS")
+    index = bt.Index.open(run)
+    index.search(queries, K)
+    found = {"megabytes": (memory_status("VmRSS") - before) / 1024}
+    loaded = memory.Memory.load(*next((f.parent, f.name) for f in (run / "index" / "snapshot").iterdir()))
+    if loaded is None:
+        raise SystemExit(f"{run}: the copy on disk cannot be loaded")
+    if loaded.graph is None:
+        flat = faiss.IndexFlatL2(DIM)
+        flat.add(make_vectors(number, 0))
+        return found | take_turns(lambda: index.search(queries, K), lambda: flat.search(queries, K), blocks)
+    graph = loaded.graph
     parameters = faiss.SearchParametersHNSW(efSearch=graph.breadth)
-
-    def raw() -> None:
-        graph.index.search(queries, K, params=parameters)
-
-    found = take_turns(lambda: index.search(queries, K), raw, blocks)
-    return {**found, "megabytes": megabytes, "recall@10": graph.recall, "breadth": graph.breadth}
+    found |= {"recall@10": graph.recall, "breadth": graph.breadth}
+    return found | take_turns(
+        lambda: index.search(queries, K), lambda: graph.index.search(queries, K, params=parameters), blocks
+    )
 
 
-def compare_indexing(number: int, width: float, size: int, channels: int, blocks: int) -> dict[str, float]:
+def compare_indexing(width: float, size: int, channels: int, number: int, blocks: int) -> dict[str, float]:
     """Images a second of ``index`` on TIFF files, and of the encoder alone on their pixels."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        run = make_run(Path(folder) / "run", width, size, channels)
+        run = in_own_process(make_run, Path(folder) / "run", width, size, channels)
         for i in range(number):
             path = Path(folder) / "images" / f"class{i % 2}" / f"{i}.tif"
             path.parent.mkdir(parents=True, exist_ok=True)
             small = rng.integers(0, 255, (size // 4, size // 4, 3), dtype=np.uint8)
             tile = Image.fromarray(small).resize((size, size), Image.Resampling.BICUBIC)
             tile.convert("RGB" if channels == 3 else "L").save(path)
-        encoder = bt.Index.open(run).encoder
+        encoder = OnnxEncoder.open(run)
         pixels = rng.integers(0, 255, (number, size, size, channels), dtype=np.uint8)
 
         def index() -> None:
@@ -175,19 +190,17 @@ def compare_indexing(number: int, width: float, size: int, channels: int, blocks
     }
 
 
-def time_shell(number: int, times: int) -> dict[str, float]:
+def time_shell(run: Path, number: int, times: int) -> dict[str, float]:
     """Seconds of ``bayestriplet search`` as it is typed, the start of Python included."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = make_run(Path(folder) / "run", 0.25, 28, 1)
-        fill(run, number)
-        bt.Index.open(run).store.prepare()
-        query = Path(folder) / "query.png"
-        Image.fromarray(np.random.default_rng(0).integers(0, 255, (28, 28), dtype=np.uint8)).save(query)
-        seconds = []
-        for _ in range(times + 1):
-            start = time.perf_counter()
-            subprocess.run([COMMAND, "search", run, query], check=True, capture_output=True)  # noqa: S603
-            seconds.append(time.perf_counter() - start)
+    in_own_process(fill, run, number)
+    in_own_process(prepare, run, number + 1)
+    query = run / "query.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (28, 28), dtype=np.uint8)).save(query)
+    seconds = []
+    for _ in range(times + 1):
+        start = time.perf_counter()
+        subprocess.run([COMMAND, "search", run, query], check=True, capture_output=True)  # noqa: S603
+        seconds.append(time.perf_counter() - start)
     return {
         "items": number,
         "seconds": statistics.median(seconds[1:]),
@@ -202,38 +215,53 @@ def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(function, *arguments).result()
 
 
+def show(result: dict[str, Any]) -> None:
+    table = Table("what", "figure", title="Searching", title_justify="left")
+    for number, kinds in result.get("search", {}).items():
+        for kind, found in kinds.items():
+            times = f"{found['milliseconds']:.1f} ms, {found['ratio']:.2f} times raw FAISS"
+            recall = f"; recall@10 {found['recall@10']:.4f}" if "recall@10" in found else ""
+            table.add_row(f"{QUERIES} queries, {int(number):,} items, {kind}", times + recall)
+            made = f"{found['prepared_seconds']:.0f} s and at most {found['prepared_peak_megabytes']:,.0f} MB"
+            table.add_row("  memory", f"{found['megabytes']:,.0f} MB; prepared in {made}")
+    for name, found in result.get("indexing", {}).items():
+        speed = f"{found['images_per_second']:,.0f} images/s"
+        share = f"{found['share_of_encoder']:.0%} of the encoder's own"
+        table.add_row(f"indexing TIFFs, {name}", f"{speed}, {share}")
+    if shell := result.get("shell"):
+        table.add_row(f"`bayestriplet search`, {shell['items']:,} items", f"{shell['seconds']:.2f} s")
+    Console().print(table)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="what to measure; all if not given")
     parser.add_argument("--blocks", type=int, default=9)
     parser.add_argument("--numbers", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    result: dict[str, Any] = {"threads": faiss.omp_get_max_threads(), "cores": os.cpu_count(), "search": {}}
-    table = Table("what", "figure", title="Searching", title_justify="left")
-    for number in arguments.numbers:
-        result["search"][str(number)] = compare_searches(number, arguments.blocks)
-        for kind, found in result["search"][str(number)].items():
-            times = f"{found['milliseconds']:.1f} ms, {found['ratio']:.2f} times raw FAISS"
-            table.add_row(f"{QUERIES} queries, {number:,} items, {kind}", times)
-            table.add_row("  memory", f"{found['megabytes']:.0f} MB")
-        table.add_row("  recall@10", f"{found['recall@10']:.4f}")
-    result["indexing"] = {
-        "224 px, ResNet-18": compare_indexing(arguments.images, 1.0, 224, 3, 3),
-        "28 px, ResNet-18 at quarter width": compare_indexing(8 * arguments.images, 0.25, 28, 1, 5),
-    }
-    for name, found in result["indexing"].items():
-        speed = (
-            f"{found['images_per_second']:.0f} images/s, {found['share_of_encoder']:.0%} of the encoder's own"
-        )
-        table.add_row(f"indexing TIFFs, {name}", speed)
-    result["shell"] = time_shell(10_000, 5)
-    table.add_row("`bayestriplet search`, 10,000 items", f"{result['shell']['seconds']:.2f} s")
-    Console().print(table)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"Written to {RESULTS}")
+    result: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.is_file() else {}
+    result |= {"threads": faiss.omp_get_max_threads(), "cores": os.cpu_count()}
+
+    def keep() -> None:
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+    parts = arguments.parts or PARTS
+    with tempfile.TemporaryDirectory() as folder:
+        run = in_own_process(make_run, Path(folder) / "run", 0.25, 28, 1)
+        if "shell" in parts:
+            result["shell"] = time_shell(run, 10_000, 5)
+            keep()
+        if "search" in parts:
+            for number in arguments.numbers:
+                result.setdefault("search", {})[str(number)] = compare_searches(run, number, arguments.blocks)
+                keep()
+    if "indexing" in parts:
+        for name, options in INDEXED.items():
+            result.setdefault("indexing", {})[name] = compare_indexing(*options)
+            keep()
+    show(result)
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
     main()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from machine import memory_status
 from pytorch_metric_learning import losses, miners
 from rich.console import Console
 from rich.progress import track
@@ -175,12 +176,6 @@ def measure_memory(method: str, size: int) -> dict[str, float]:
         times.append(time.perf_counter() - start)
     added = memory_status("VmHWM") - before
     return {"milliseconds": 1e3 * statistics.median(times), "megabytes": added / 1024}
-
-
-def memory_status(key: str) -> int:
-    """Kilobytes of this process by the kernel: VmRSS now, VmHWM at the peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
 
 
 def memory_table() -> dict[str, dict[str, dict[str, float]]]:

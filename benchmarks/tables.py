@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and the README, made from the committed figures.
+"""The tables of the documents, made from the committed figures.
 
 A table stands between ``<!-- NAME -->`` and ``<!-- end -->``. ``python benchmarks/tables.py`` renews them;
 a test checks that they are what the JSON says.
@@ -27,7 +27,7 @@ from bayestriplet.evaluation.figure_style import save_figure
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "images"
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "results.md")
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "cli.md")
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
 
@@ -112,6 +112,32 @@ def long_table(runs: dict[str, Any]) -> str:
     return to_markdown(table)
 
 
+def searching_table(searches: dict[str, Any]) -> str:
+    """Return what a batch of queries costs beside raw FAISS, by the number of items."""
+    about = (
+        "**What it costs** (`make bench`, two cores). Batches of 100 queries for their ten nearest of "
+        "so many vectors of 128 numbers, with all that is said of them, beside FAISS alone:\n\n"
+    )
+    table = [["items", "search", "ms", "raw FAISS, ms", "ratio", "recall@10", "MB in memory", "s to prepare"]]
+    for number, kinds in searches.items():
+        for kind, row in kinds.items():
+            times = f"{row['milliseconds']:.1f}", f"{row['raw_milliseconds']:.1f}", f"{row['ratio']:.2f}"
+            recall = f"{row['recall@10']:.4f}" if "recall@10" in row else "1"
+            costs = f"{row['megabytes']:,.0f}", f"{row['prepared_seconds']:.0f}"
+            table.append([f"{int(number):,}", kind, *times, recall, *costs])
+    return about + to_markdown(table)
+
+
+def indexing_table(encoders: dict[str, Any]) -> str:
+    """Return the images a second of indexing beside those of the encoder alone."""
+    about = "Indexing of TIFF files beside the encoder alone:\n\n"
+    table = [["encoder", "indexing, images/s", "encoder alone, images/s", "share"]]
+    for name, row in encoders.items():
+        speeds = f"{row['images_per_second']:,.0f}", f"{row['encoder_images_per_second']:,.0f}"
+        table.append([name, *speeds, f"{row['share_of_encoder']:.0%}"])
+    return about + to_markdown(table)
+
+
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
     out = {}
@@ -126,6 +152,10 @@ def blocks() -> dict[str, str]:
         out |= {f"ablation {name}": ablation_table(one) for name, one in ablation.items()}
     if (path := RESULTS / "long.json").is_file():
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
+    if (path := RESULTS / "search.json").is_file():
+        search = json.loads(path.read_text(encoding="utf-8"))
+        out["searching"] = searching_table(search.get("search", {}))
+        out["indexing"] = indexing_table(search.get("indexing", {}))
     return out
 
 

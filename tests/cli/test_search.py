@@ -172,6 +172,9 @@ def test_a_search_that_cannot_be_is_one_line(indexed, query, call, digits_run, t
     assert_one_line(call("search", indexed, query, *twice), "names label twice")
     bare = shutil.copytree(digits_run, tmp_path / "bare")
     assert_one_line(call("search", bare, query), "has no index yet", f"bayestriplet index {bare} IMAGES")
+    store = tmp_path / "none"
+    told = f"{store} holds no index: `bayestriplet index {bare} IMAGES --store {store}` makes one"
+    assert_one_line(call("search", bare, query, "--store", store), told)
     (bare / "encoder.onnx").unlink()
     assert_one_line(call("search", bare, query), f"bayestriplet export {bare}")
     assert_one_line(call("search", tmp_path / "none", query), "no such run")

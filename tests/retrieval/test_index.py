@@ -112,14 +112,21 @@ def test_a_bad_file_is_named_and_nothing_changes_or_it_is_left_out(run, scans):
         index.update(str(scans))
     assert len(index) == 100
     assert counts(index.update(str(scans), skip_bad=True)) == (1, 0, 1, 99)
+    for path in scans.rglob("*.png"):
+        path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"scans: every image is bad, 0/0.png is empty"):
+        index.update(str(scans), skip_bad=True)
+    assert len(index) == 100
 
 
 def test_a_single_class_and_colour_files_are_fine_for_a_grey_encoder(run, tmp_path):
     (tmp_path / "more" / "five").mkdir(parents=True)
     for i in range(3):
         Image.fromarray(scan(i)).convert("RGB").save(tmp_path / "more" / "five" / f"{i}.png")
+    (tmp_path / "more" / "five" / "note.png").write_text("no image")
     index = bt.Index.open(run)
-    index.update(str(tmp_path / "more"))
+    index.update(str(tmp_path / "more"), skip_bad=True)
+    assert len(index) == 3
     assert index.search(scan(1), k=1)[0].neighbours[0].distance == pytest.approx(0, abs=1e-5)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval import memory
+from bayestriplet.retrieval.lance import _reason
 from bayestriplet.retrieval.memory import Memory
 from bayestriplet.retrieval.store import open_store
 from tests.retrieval.rows import DIM, make_rows
@@ -84,7 +85,7 @@ from pathlib import Path
 from bayestriplet.retrieval.store import open_store
 from tests.retrieval.rows import DIM, make_rows
 store = open_store(Path("run"), sys.argv[1])
-store.prepare()
+store.count()
 rows = make_rows(range(2, 2000), label="new")
 import lancedb
 print("ready", flush=True)
@@ -93,9 +94,11 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.parametrize("before", [0, 2000])
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1])
-def test_a_crash_at_any_moment_leaves_a_whole_version(tmp_path, delay):
-    local(tmp_path).write("print", DIM, [make_rows(range(2000), label="old")], [])
+def test_a_crash_at_any_moment_leaves_a_whole_version(tmp_path, delay, before):
+    if before:
+        local(tmp_path).write("print", DIM, [make_rows(range(before), label="old")], [])
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, tmp_path / "index"], stdout=subprocess.PIPE, text=True
     )
@@ -105,7 +108,7 @@ def test_a_crash_at_any_moment_leaves_a_whole_version(tmp_path, delay):
     process.wait()
     store = local(tmp_path)
     found = {item.label for item in store.items()}
-    assert (found, store.count()) in [({"old"}, 2000), ({"new"}, 1998)]
+    assert (found, store.count()) in [({"old"} if before else set(), before), ({"new"}, 1998)]
     store.write("print", DIM, [make_rows([5], label="after")], [])  # and can be changed
     assert {item.id: item.label for item in store.items()}["set/5"] == "after"
 
@@ -181,3 +184,19 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
     assert [[h.item.id for h in hits] for hits in some] == [
         [h.item.id for h in hits] for hits in exact.search(queries[:5], 10, {"group": "g1"})
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("lance error: LanceError(IO): no such file, /build/io.rs:1:2", "no such file"),
+        (
+            "Invalid input, Failed to connect: IO { source: Generic { store",
+            "Invalid input, Failed to connect",
+        ),
+        ('IO { body: Some("<Error><Code>NoSuchBucket</Code><Message>...") }', "NoSuchBucket"),
+        ("", "ValueError"),
+    ],
+)
+def test_what_lancedb_says_becomes_a_few_words(said, told):
+    assert _reason(ValueError(said)) == told

@@ -107,6 +107,8 @@ def test_a_vector_far_from_every_class_is_more_novel_than_all_and_has_finite_pro
     far = np.full((2, 3), 1e8)
     assert (found.novelty(far) == 100).all()
     np.testing.assert_allclose(found.probabilities(far).sum(1), 1)
+    for one, same in zip(found.predict(far), (found.probabilities(far), found.novelty(far)), strict=True):
+        np.testing.assert_array_equal(one, same)
     assert found.novelty(np.empty((0, 3))).shape == (0,)
     assert found.probabilities(np.empty((0, 3))).shape == (0, 4)
 

@@ -12,7 +12,6 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
-from bayestriplet.evaluation.predictive_file import file_digest
 from bayestriplet.evaluation.probabilities import (
     Honesty,
     RunVectors,
@@ -24,6 +23,7 @@ from bayestriplet.evaluation.report import Scores
 from bayestriplet.evaluation.run_data import open_with_novel
 from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.model.encoder import Encoder, load_encoder
+from bayestriplet.model.onnx_export import fingerprint_of
 from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.training.loader import default_workers
 
@@ -98,7 +98,7 @@ class Evaluator:
 def open_predictive(run: RunFolder) -> Predictive:
     """Return the predictive of a run, checked to be of its model."""
     predictive = Predictive.load(run.predictive)
-    if predictive.encoder != file_digest(run.model):
+    if predictive.encoder != fingerprint_of(run.model):
         raise InputError(f"{run.predictive} belongs to another {run.model.name}: train again")
     return predictive
 

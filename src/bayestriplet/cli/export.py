@@ -1,19 +1,14 @@
 """``bayestriplet export``."""
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
+from bayestriplet.cli.arguments import Backbone, Run
 from bayestriplet.cli.progress import progress_bar
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
-    ] = None,
+    run: Run,
+    backbone: Backbone = None,
 ) -> None:
     """Write the encoder of a run as encoder.onnx, which searching runs on; training does so at its end."""
     with progress_bar("exporting"):

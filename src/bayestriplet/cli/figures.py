@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayestriplet.cli.arguments import Backbone, OtherData, SkipBad
 from bayestriplet.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ def figures(
         list[Path],
         typer.Argument(help="Folder of a run or of a comparison; several comparisons are regimes."),
     ],
-    data: Annotated[
-        str | None, typer.Option(help="Other data than the run's own.", show_default=False)
-    ] = None,
+    data: OtherData = None,
     split: Annotated[str, typer.Option(help="Items to draw.")] = "test",
     out: Annotated[
         Path | None,
@@ -27,13 +26,8 @@ def figures(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the sample, the map and the queries.", min=0)] = 0,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
-    ] = False,
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
-    ] = None,
+    skip_bad: SkipBad = False,
+    backbone: Backbone = None,
 ) -> None:
     """Draw a run (map, retrievals, curves, classes, reliability), a comparison, or regimes."""
     first = folders[0]

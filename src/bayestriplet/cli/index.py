@@ -1,33 +1,22 @@
 """``bayestriplet index``."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bayestriplet.cli.arguments import Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_bar
-
-Store = Annotated[
-    str | None,
-    typer.Option(
-        help="Where the index is: a folder or a bucket (LanceDB), a .db file or http address (Milvus). "
-        "In the run if not given.",
-        show_default=False,
-    ),
-]
 
 
 def index(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    run: Run,
     images: Annotated[str, typer.Argument(help="Folder, .csv manifest, .npz file or name of a data set.")],
     store: Store = None,
     split: Annotated[
         str | None,
         typer.Option(help="Only this split: train, val or test. All items if not given.", show_default=False),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
-    ] = False,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Make images searchable; again, to add what is new, replace what changed and remove what is gone."""
     with progress_bar() as report:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayestriplet.cli.index import Store
+from bayestriplet.cli.arguments import Json, Run, Store
 from bayestriplet.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ BATCH = 256  # queries read at a time
 
 
 def search(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    run: Run,
     queries: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
     k: Annotated[int, typer.Option("-k", "--neighbours", help="How many neighbours.")] = 10,
     where: Annotated[
@@ -33,7 +33,7 @@ def search(
         Path | None, typer.Option(help="PNG file for a picture of the answer.", show_default=False)
     ] = None,
     store: Store = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    json: Json = False,
 ) -> None:
     """Find the indexed images nearest to some query images, and what their classes say about these."""
     from bayestriplet.cli.answers import note_moved, show_answers

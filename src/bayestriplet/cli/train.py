@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bayestriplet.cli.arguments import Backbone, Json, OtherData, Run, SkipBad
 from bayestriplet.cli.options import give_options, path_option
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.config import make_config, read_toml
@@ -56,10 +57,8 @@ give_options(
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    data: Annotated[
-        str | None, typer.Option(help="Other data than the run's own.", show_default=False)
-    ] = None,
+    run: Run,
+    data: OtherData = None,
     split: Annotated[str, typer.Option(help="Items to ask about.")] = "test",
     gallery: Annotated[
         str | None,
@@ -68,14 +67,9 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")
-    ] = False,
-    backbone: Annotated[
-        str | None,
-        typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    skip_bad: SkipBad = False,
+    backbone: Backbone = None,
+    json: Json = False,
 ) -> None:
     """Measure a run: retrieval beside raw pixels and the untrained network, probabilities, novelty."""
     from bayestriplet.cli.screen import show_evaluation

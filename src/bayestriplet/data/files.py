@@ -77,6 +77,15 @@ def take_listed(listing: Listing, size: int, channels: int) -> LabelledImages:
     )
 
 
+def leave_out_bad(images: LabelledImages, progress: Progress | None = None) -> LabelledImages:
+    """Return the set of those files that can be read; every one is decoded."""
+    found = _inspect_all(images.paths or (), progress)
+    good = np.flatnonzero([one.problem is None for one in found]).astype(np.int64)
+    if not len(good):
+        raise DataError(f"{images.name}: every image is bad, {images.ids[0]} {found[0].problem}")
+    return images.subset(good)
+
+
 def check_examined(examined: Examined, source: Path, skip_bad: bool) -> LabelledImages:
     """Return the set if no file is bad, or if the bad ones may be left out and every class has others."""
     bad, images = examined.bad, examined.images

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.files import Examined, check_examined, examine, take_listed
+from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
 from bayestriplet.data.images import import_pillow, shape_pixels
 from bayestriplet.data.listing import Listing
@@ -96,14 +96,20 @@ def examine_data(
     return replace(examined, images=_resize(examined.images, size, progress))
 
 
-def list_data(data: str, *, size: int, channels: int, progress: Progress | None = None) -> LabelledImages:
-    """Return all items of a data set without opening image files, which are to be read in this form.
+def list_data(
+    data: str, *, size: int, channels: int, skip_bad: bool = False, progress: Progress | None = None
+) -> LabelledImages:
+    """Return all items of a data set, whose image files are to be read in this form.
 
-    One class is enough. What is in memory keeps its own channels.
+    They are opened only to find the bad ones with ``skip_bad``. One class is enough. What is in
+    memory keeps its own channels.
     """
     check_whole("size", size, 1)
     examined, _ = _open(data, 0, lambda listing: Examined(take_listed(listing, size, channels)), progress)
-    return _resize(examined.images, size, progress)
+    images = examined.images
+    if skip_bad and images.paths is not None:
+        images = leave_out_bad(images, progress)
+    return _resize(images, size, progress)
 
 
 def absolute_data(data: str) -> str:

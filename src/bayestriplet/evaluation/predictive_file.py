@@ -1,6 +1,5 @@
 """The predictive distributions of a run as a file that needs no torch to be used."""
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch import Tensor
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.predictive_fit import Reading, fit_reading, log_densities
 from bayestriplet.evaluation.run_folder import write_whole
+from bayestriplet.model.onnx_export import fingerprint_of
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
 
@@ -47,7 +47,7 @@ def write_predictive(
     metadata = {
         "format": FORMAT,
         "classes": json.dumps(classes),
-        "encoder": file_digest(model),
+        "encoder": fingerprint_of(model),
         "reading": json.dumps(asdict(reading)),
     }
     write_whole(path, lambda partial: save_file(tensors, partial, metadata))
@@ -61,12 +61,6 @@ def _fit(posterior: ClassPosterior, log_prior: Tensor, items: Embedded) -> tuple
     numbered = Embedded(items.vectors, number[items.labels])
     reading = fit_reading(statistics, log_prior[seen].numpy(), numbered)
     return reading, reading.students(statistics)
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, by which an encoder is known."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _whole(students: StudentClasses, seen: Tensor) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.sources import absolute_data, list_data, open_data
+from bayestriplet.data.sources import absolute_data, list_data
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.evaluation.run_data import open_run_data
@@ -74,7 +74,11 @@ class Index:
         for field in where or {}:
             check_choice("where", field, FILTERS)
         if self.store.fingerprint() is None:
-            raise StateError(f"{self.run} has no index yet: `bayestriplet index {self.run} IMAGES` makes one")
+            place = self.store.uri
+            command = f"bayestriplet index {self.run} IMAGES"
+            if place == str(self.run / "index"):
+                raise StateError(f"{self.run} has no index yet: `{command}` makes one")
+            raise StateError(f"{place} holds no index: `{command} --store {place}` makes one")
 
     def ask(
         self, queries: Queries, k: int, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
@@ -96,11 +100,10 @@ class Index:
         """Return class probabilities and novelty of every query, as far as the run can tell."""
         if self.predictive is None:
             return [(None, None)] * len(queries.names)
-        shares = self.predictive.probabilities(queries.vectors).tolist()  # (n, K)
-        novelty = self.predictive.novelty(queries.vectors).tolist()
+        shares, novelty = self.predictive.predict(queries.vectors)  # (n, K), (n,)
         return [
             (dict(zip(self.predictive.classes, row, strict=True)), None if math.isnan(value) else value)
-            for row, value in zip(shares, novelty, strict=True)
+            for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
         ]
 
     def _hits(
@@ -152,22 +155,11 @@ class Index:
         read = read_queries(self.encoder, images)
         if read.pixels is None or read.hashes is None:
             raise InputError("only images can be added: paths, or uint8 pixels")
-        files = [""] * len(read.names) if read.paths is None else [str(p.absolute()) for p in read.paths]
-        names = (
-            ids if ids is not None else [file or own for file, own in zip(files, read.hashes, strict=True)]
-        )
-        for argument, values in (("labels", labels), ("ids", names), ("groups", groups)):
-            if values is not None and len(values) != len(files):
-                raise InputError(f"{argument} must be {len(files)}, one per image; got {len(values)}")
-        if len(set(names)) < len(names):
-            raise InputError("ids must differ, and so must images without ids")
-        blank = [""] * len(files)
-        columns = zip(names, labels or blank, files, groups or blank, read.hashes, strict=True)
-        items = tuple(Item(i, label, path, group, ADDED, own) for i, label, path, group, own in columns)
+        items = _added_items(read, read.hashes, labels, ids, groups)
         known = {item.id for item in self.store.items()}
         thumbnails = tuple(make_thumbnail(one) for one in read.pixels)
         self._write(iter([Rows(items, read.vectors, thumbnails)]), [])
-        old = sum(name in known for name in names)
+        old = sum(item.id in known for item in items)
         return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)
 
     def _write(self, rows: Iterator[Rows], gone: Sequence[str]) -> None:
@@ -188,10 +180,8 @@ class Index:
             images = images.subset(images.indices(split))
             if not len(images):
                 raise InputError(f"{images.name} has no items in split {split!r}")
-        elif skip_bad:
-            images = open_data(data, size=size, skip_bad=True, progress=progress)
         else:
-            images = list_data(data, size=size, channels=channels, progress=progress)
+            images = list_data(data, size=size, channels=channels, skip_bad=skip_bad, progress=progress)
         if images.paths is not None:
             return replace(images, channels=channels)
         if images.channels != channels:

@@ -5,17 +5,18 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.errors import BayesTripletError, InputError, MissingDependencyError, StateError
+from bayestriplet.errors import MissingDependencyError, StateError
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
 from bayestriplet.retrieval.memory import Memory
+from bayestriplet.retrieval.store import in_one_line, no_index
 
 TABLE = "items"
 
@@ -101,7 +102,7 @@ class LanceStore:
         """Return the key of the last version, or say that there is none."""
         key = self._key()
         if key is None:
-            raise StateError(f"{self.uri} holds no index: `bayestriplet index RUN IMAGES` makes one")
+            raise no_index(self.uri)
         return key
 
     def _key(self) -> str | None:
@@ -183,15 +184,8 @@ class LanceStore:
         except filelock.Timeout:
             raise StateError(f"{self.uri} is being changed by another process; wait for it") from None
 
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        """Turn whatever LanceDB raises, which has no common base, into one line."""
-        try:
-            yield
-        except BayesTripletError:
-            raise
-        except Exception as error:
-            raise InputError(f"{self.uri} {what}: {_reason(error)}") from None
+    def _errors(self, what: str) -> AbstractContextManager[None]:
+        return in_one_line(self.uri, what, _reason)
 
 
 def _schema(dim: int, fingerprint: str) -> Any:
@@ -224,5 +218,8 @@ def _reason(error: Exception) -> str:
     """Return what went wrong in a few words: LanceDB tells where in its own source, too."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if code := re.search(r"<Code>(\w+)</Code>", str(error)):  # what a bucket answers, deep inside
+        return code[1]
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", line).split(", /")[0][:200]
+    line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", line)
+    return re.split(r", /|: IO \{", line)[0][:200]

@@ -4,14 +4,15 @@ import base64
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from bayestriplet.data.progress import Progress
-from bayestriplet.errors import BayesTripletError, InputError, MissingDependencyError, StateError
+from bayestriplet.errors import MissingDependencyError
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.store import in_one_line, no_index
 
 COLLECTION = "bayestriplet"
 BATCH = 500  # rows a request
@@ -31,6 +32,7 @@ class MilvusStore:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._client: Any = None
+        self._found = False
 
     def fingerprint(self) -> str | None:
         with self._errors("cannot be read"):
@@ -84,7 +86,7 @@ class MilvusStore:
         found: list[list[Hit]] = []
         with self._errors("cannot be searched"):
             if not self._exists():
-                raise StateError(f"{self.uri} holds no index: `bayestriplet index RUN IMAGES` makes one")
+                raise no_index(self.uri)
             for start in range(0, len(vectors), step):
                 answers = self._connect().search(
                     COLLECTION, data=vectors[start : start + step], limit=k, filter=condition,
@@ -119,11 +121,18 @@ class MilvusStore:
             properties={"fingerprint": fingerprint},
         )  # fmt: skip
 
+    @property
+    def _is_local(self) -> bool:
+        """Whether it is a file of Milvus Lite."""
+        return "://" not in self.uri
+
     def _exists(self) -> bool:
-        local = "://" not in self.uri
-        if local and not Path(self.uri).exists():  # asking Milvus Lite would make it
+        if self._is_local and not Path(self.uri).exists():  # asking Milvus Lite would make it
             return False
-        return bool(self._connect().has_collection(COLLECTION))
+        if not self._found and self._connect().has_collection(COLLECTION):
+            self._connect().load_collection(COLLECTION)  # after a crash, or released by somebody
+            self._found = True
+        return self._found
 
     def _connect(self) -> Any:
         if self._client is None:
@@ -136,19 +145,13 @@ class MilvusStore:
             for name in ("pymilvus", "milvus_lite", "grpc"):  # what they log is raised as well
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             token = os.environ.get("MILVUS_TOKEN", "")
-            self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE)
+            # Milvus Lite hangs up on a client that asks every 10 s, idle or not, whether it is still there.
+            quiet = {"grpc.keepalive_time_ms": 600_000} if self._is_local else {}
+            self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE, grpc_options=quiet)
         return self._client
 
-    @contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        """Turn whatever Milvus raises into one line."""
-        try:
-            yield
-        except BayesTripletError:
-            raise
-        except Exception as error:
-            reason = getattr(error, "message", None) or str(error) or type(error).__name__
-            raise InputError(f"{self.uri} {what}: {str(reason).splitlines()[0][:200]}") from None
+    def _errors(self, what: str) -> AbstractContextManager[None]:
+        return in_one_line(self.uri, what, _reason)
 
 
 def _to_entries(rows: Rows) -> list[dict[str, Any]]:
@@ -167,3 +170,9 @@ def _to_item(row: Mapping[str, Any]) -> Item:
 def _to_hit(found: Mapping[str, Any]) -> Hit:
     """Return a hit; Milvus gives the square of a Euclidean distance, which rounding may put below 0."""
     return Hit(_to_item(found["entity"]), max(0.0, float(found["distance"])) ** 0.5)
+
+
+def _reason(error: Exception) -> str:
+    """Return what went wrong in a few words."""
+    reason = getattr(error, "message", None) or str(error) or type(error).__name__
+    return str(reason).splitlines()[0][:200]

@@ -59,19 +59,31 @@ class Predictive:
 
     def log_probabilities(self, vectors: ArrayLike) -> Floats:
         """Return the logarithms (N, K) of the probabilities, which stay finite where those round to 0."""
-        joint = self._log_joint(vectors)
-        return joint - np.logaddexp.reduce(joint, 1)[:, None]
+        return self._both(vectors)[0]
 
     def novelty_scores(self, vectors: ArrayLike) -> Floats:
         """Return -log sum_k pi_k p_k^(1/T) (N,): the larger, the less any class explains a vector."""
-        return -np.logaddexp.reduce(self._log_joint(vectors), 1)
+        return self._both(vectors)[1]
 
     def novelty(self, vectors: ArrayLike) -> Floats:
         """Return the percentage (N,) of held-out items that are less novel; ties count half.
 
         A run without validation items has nothing to compare with: NaN.
         """
-        scores = self.novelty_scores(vectors)
+        return self._percentages(self.novelty_scores(vectors))
+
+    def predict(self, vectors: ArrayLike) -> tuple[Floats, Floats]:
+        """Return probabilities (N, K) and novelty (N,) together, at the cost of one of them."""
+        log_probabilities, scores = self._both(vectors)
+        return np.exp(log_probabilities), self._percentages(scores)
+
+    def _both(self, vectors: ArrayLike) -> tuple[Floats, Floats]:
+        """Return log probabilities (N, K) and novelty scores (N,)."""
+        joint = self._log_joint(vectors)
+        evidence = np.logaddexp.reduce(joint, 1)  # (N,)
+        return joint - evidence[:, None], -evidence
+
+    def _percentages(self, scores: Floats) -> Floats:
         if not len(self.held_out):
             return np.full(len(scores), np.nan)
         below, up_to = (np.searchsorted(self.held_out, scores, side) for side in ("left", "right"))

@@ -1,12 +1,13 @@
 """What an index asks of the place that keeps it, and which places there are."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from bayestriplet.data.progress import Progress
-from bayestriplet.errors import InputError
+from bayestriplet.errors import BayesTripletError, InputError, StateError
 from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
 
 BUCKETS = ("s3", "gs", "az", "abfss")  # object stores that LanceDB writes to
@@ -60,3 +61,19 @@ def open_store(run: Path, uri: str | None) -> Store:
         raise InputError(f"--store must be a folder, a .db file, or begin with {known}; got {place!r}")
     folder = Path(place).expanduser()
     return LanceStore(str(folder), folder, folder / "snapshot")
+
+
+@contextmanager
+def in_one_line(uri: str, what: str, reason: Callable[[Exception], str]) -> Iterator[None]:
+    """Turn whatever a database raises in the block, which has no common base, into one line."""
+    try:
+        yield
+    except BayesTripletError:
+        raise
+    except Exception as error:
+        raise InputError(f"{uri} {what}: {reason(error)}") from None
+
+
+def no_index(uri: str) -> StateError:
+    """Return the error of a store in which nothing is."""
+    return StateError(f"{uri} holds no index: `bayestriplet index RUN IMAGES` makes one")

@@ -1,0 +1,23 @@
+"""Arguments and options that several commands take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
+OtherData = Annotated[str | None, typer.Option(help="Other data than the run's own.", show_default=False)]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(help="Code to run for a run with a backbone of your own.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the index is: a folder or a bucket (LanceDB), a .db file or http address (Milvus). "
+        "In the run if not given.",
+        show_default=False,
+    ),
+]

@@ -11,7 +11,7 @@ from bayestriplet.retrieval.items import Vectors
 
 WANTED = 0.99  # recall@10 against exact search
 LINKS, EFFORT = 32, 128  # of a node, and spent on finding them
-BREADTHS = (32, 64, 128, 256, 512)  # of a search, narrow first
+BREADTHS = (32, 64, 128, 256, 512, 1024, 2048)  # of a search, narrow first
 CHUNK = 10_000
 SAMPLE = 1000
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from tables import fill_documents
+from tables import fill_documents, lead
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
+from bayestriplet.evaluation.comparison import rows_of
 from bayestriplet.training.compare import Comparison
 from bayestriplet.training.trials import Trial
 
@@ -107,7 +108,12 @@ def without_paths(summary: dict[str, Any], curves: bool = False) -> dict[str, An
     return {**summary, "settings": settings, "methods": methods, "floors": floors}
 
 
-def best_of(main: dict[str, Any], regime: dict[str, Any]) -> tuple[str, ...]:
+def chosen_in(main: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the options that a main setting chose for each method."""
+    return {method: entry["chosen"] for method, entry in main["methods"].items()}
+
+
+def best_of(main: dict[str, Any], batches: str) -> tuple[str, ...]:
     """Return BUT, BUNCA and the two baselines best on a main setting's validation items.
 
     With one item a class in a batch, miners of the batch find no positive at all, so that of those
@@ -119,7 +125,7 @@ def best_of(main: dict[str, Any], regime: dict[str, Any]) -> tuple[str, ...]:
         if method not in OURS
     }
     ranked = sorted(validation, key=lambda method: -validation[method])[:2]
-    alone = regime.get("batches") == "one-per-class"
+    alone = batches == "one-per-class"
     return (*OURS, *[method for method in ranked if method == "proxy-nca" or not alone])
 
 
@@ -151,19 +157,27 @@ def main() -> None:
         found["main"][name] = without_paths(summary)
         save(found, options.results)
     console.rule(f"{name}, learning curves")
-    best = {method: entry["chosen"] for method, entry in found["main"][name]["methods"].items()}
     base = base_of(source, steps, validate_every=steps // 8)
-    comparison = Comparison(base, best_of(found["main"][name], {}), tuple(range(seeds)), False, best)
+    methods, chosen = best_of(found["main"][name], base.batches), chosen_in(found["main"][name])
+    comparison = Comparison(base, methods, tuple(range(seeds)), False, chosen)
     found["curves"] = without_paths(comparison.run(options.out / "curves", options.jobs, lines), curves=True)
     save(found, options.results)
     winners = found["main"]["mnist"]
-    chosen = {method: entry["chosen"] for method, entry in winners["methods"].items()}
-    for name, regime in REGIMES.items():
-        console.rule(f"mnist, {name}")
+    for title, regime in REGIMES.items():
+        console.rule(f"mnist, {title}")
+        folder = options.out / ("regime-" + title.replace(" ", "-").replace(":", "-").replace("%", ""))
         base = base_of("mnist", regime_steps, validate_every=0, **regime)
-        comparison = Comparison(base, best_of(winners, regime), tuple(range(seeds)), False, chosen)
-        folder = options.out / ("regime-" + name.replace(" ", "-").replace(":", "-").replace("%", ""))
-        found["regimes"][name] = without_paths(comparison.run(folder, options.jobs, lines))
+
+        def run(number: int, base: TrainConfig = base, folder: Path = folder) -> dict[str, Any]:
+            methods, chosen = best_of(winners, base.batches), chosen_in(winners)
+            comparison = Comparison(base, methods, tuple(range(number)), False, chosen)
+            return without_paths(comparison.run(folder, options.jobs, lines))
+
+        summary = run(seeds)
+        gap, interval = lead(rows_of(summary))
+        if abs(gap) < interval and not options.fast:
+            summary = run(2 * seeds)  # too close to call: once more as many seeds, whoever is ahead
+        found["regimes"][title] = summary
         save(found, options.results)
     if not options.fast:
         fill_documents()

@@ -62,7 +62,7 @@ def summary_table(main: dict[str, Any]) -> str:
 def regime_table(regimes: dict[str, Any]) -> str:
     """Return who wins where: Recall@1 of each method, and our best less the best other, paired by seed."""
     methods = list(dict.fromkeys(method for summary in regimes.values() for method in summary["methods"]))
-    table = [["regime", *methods, "ours - best other", "first"]]
+    table = [["regime", "seeds", *methods, "ours - best other", "first"]]
     for name, summary in regimes.items():
         rows = {row.method: row for row in rows_of(summary)}
         gap, interval = lead(list(rows.values()))
@@ -74,7 +74,8 @@ def regime_table(regimes: dict[str, Any]) -> str:
             else "no positives"
             for m in methods
         ]
-        table.append([name, *recalls, f"{gap:+.2f}±{interval:.2f}", verdict])
+        seeds = str(len(next(iter(summary["methods"].values()))["seeds"]))
+        table.append([name, seeds, *recalls, f"{gap:+.2f}±{interval:.2f}", verdict])
     return to_markdown(table)
 
 

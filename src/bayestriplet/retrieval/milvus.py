@@ -4,14 +4,17 @@ import base64
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import BayesTripletError, InputError, MissingDependencyError, StateError
-from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 
 COLLECTION = "bayestriplet"
 BATCH = 500  # rows a request
@@ -59,6 +62,28 @@ class MilvusStore:
                 found += [_to_item(row) for row in page]
             pages.close()
         return found
+
+    def version(self) -> str | None:
+        return None if self.fingerprint() is None else f"{self.count()} items"
+
+    def find(self, ids: Iterable[str]) -> dict[str, Stored]:
+        wanted = sorted(set(ids))
+        with self._errors("cannot be read"):
+            rows: list[Any] = []
+            for start in range(0, len(wanted), BATCH):
+                part = wanted[start : start + BATCH]
+                rows += self._connect().get(COLLECTION, ids=part, output_fields=[*FIELDS, "vector"])
+        return {row["id"]: _to_stored(row) for row in rows}
+
+    def sample(self, number: int) -> list[Stored]:
+        with self._errors("cannot be read"):
+            rows = self._connect().query(
+                COLLECTION, filter="", limit=number, output_fields=[*FIELDS, "vector"]
+            )
+        return [_to_stored(row) for row in rows]
+
+    def labels(self) -> dict[str, int]:
+        return dict(Counter(item.label for item in self.items()))
 
     def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
         with self._errors("cannot be written"):
@@ -162,6 +187,10 @@ def _to_entries(rows: Rows) -> list[dict[str, Any]]:
 
 def _to_item(row: Mapping[str, Any]) -> Item:
     return Item(*(str(row[field]) for field in FIELDS))
+
+
+def _to_stored(row: Mapping[str, Any]) -> Stored:
+    return Stored(_to_item(row), np.asarray(row["vector"], np.float32))
 
 
 def _to_hit(found: Mapping[str, Any]) -> Hit:

@@ -25,8 +25,10 @@ def serve(
     """Serve the search page and its API until Ctrl-C; what is indexed meanwhile is found at once."""
     from bayestriplet.service.server import serve as serve_run
 
-    def announce(address: str) -> None:
+    def announce(address: str, indexed: bool) -> None:
         typer.echo(f"Serving {run} at {address}  (API: {address}/docs; Ctrl-C stops)")
+        if not indexed:
+            typer.echo(f"There is no index yet: `bayestriplet index {run} IMAGES` makes one, found at once.")
 
     serve_run(run, store=store, host=host, port=port, token=token, announce=announce)
     typer.echo("Stopped.")

@@ -25,7 +25,13 @@ from bayestriplet.service.batching import Batcher
 from bayestriplet.service.catalogue import Catalogue, Found
 from bayestriplet.service.guard import COOKIE, Guard, cookie_of
 from bayestriplet.service.models import (
-    SEARCH_FORM, Health, Info, ItemAnswer, Map, Message, SearchAnswer,
+    SEARCH_FORM,
+    Health,
+    Info,
+    ItemAnswer,
+    Map,
+    Message,
+    SearchAnswer,
 )  # fmt: skip
 from bayestriplet.service.pages import page_files
 from bayestriplet.service.pictures import read_picture

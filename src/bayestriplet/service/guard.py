@@ -103,7 +103,9 @@ def knows_token(headers: Headers, token: str) -> bool:
         cookies = SimpleCookie(headers.get("cookie", ""))
     except CookieError:
         return False
-    return COOKIE in cookies and hmac.compare_digest(cookies[COOKIE].value.encode(), cookie_of(token).encode())
+    return COOKIE in cookies and hmac.compare_digest(
+        cookies[COOKIE].value.encode(), cookie_of(token).encode()
+    )
 
 
 def cookie_of(token: str) -> str:

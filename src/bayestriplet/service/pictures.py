@@ -31,7 +31,5 @@ def read_picture(item: Item, encoder: OnnxEncoder) -> bytes:
     except DataError:
         raise RefusalError(HTTPStatus.GONE, f"the image file of {item.id} can no longer be read") from None
     if hash_pixels(shape_image(image, encoder.size, encoder.channels)) != item.hash:
-        raise RefusalError(
-            HTTPStatus.GONE, f"the image file of {item.id} has changed since; index it again"
-        )
+        raise RefusalError(HTTPStatus.GONE, f"the image file of {item.id} has changed since; index it again")
     return make_picture(image, LARGEST)

@@ -1,5 +1,7 @@
 """Where items lie in the plane: a map of the embedding, and the place of a query in it."""
 
+import contextlib
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,14 +65,15 @@ class Places:
                 if old != self._file(folder, self.version):
                     old.unlink(missing_ok=True)
         except OSError:  # kept places only save time
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
     def load(self, folder: Path) -> "Places | None":
         """Return the places kept for these items, or None where there are none."""
         try:
             with np.load(self._file(folder, self.version), allow_pickle=False) as kept:
                 ids, points = tuple(kept["ids"].tolist()), np.asarray(kept["points"], np.float32)
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             return None
         fit = ids == self.ids and points.shape == (len(ids), 2) and np.isfinite(points).all()
         return self.placed(points, "umap") if fit else None

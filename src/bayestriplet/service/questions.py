@@ -65,9 +65,7 @@ def _encode(index: Index, questions: Sequence[Question]) -> list[Question]:
     images = [one.pixels for one in questions if one.pixels is not None]
     vectors = iter(index.encoder.encode(np.stack(images)) if images else ())
     return [
-        one
-        if one.pixels is None
-        else replace(one, vector=next(vectors), hash=hash_pixels(one.pixels))
+        one if one.pixels is None else replace(one, vector=next(vectors), hash=hash_pixels(one.pixels))
         for one in questions
     ]
 

@@ -68,6 +68,7 @@ class LastAnswer(JSONResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer, linger, close."""
+        del scope
         headers = [*self.raw_headers, (b"connection", b"close")]
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})

@@ -11,33 +11,41 @@ from bayestriplet.service.guard import is_loopback
 from bayestriplet.service.logs import log, start_logging
 
 GRACE = 5  # seconds that requests may take to end when the server stops
-Announce = Callable[[str], None]
+Announce = Callable[[str, bool], None]
 
 
 def serve(
     run: Path, *, store: str | None, host: str, port: int, token: str | None, announce: Announce
 ) -> None:
-    """Serve a run until SIGINT or SIGTERM; ``announce`` is called with the address once it answers."""
+    """Serve a run until SIGINT or SIGTERM.
+
+    Once it answers, ``announce`` is called with its address and whether there is an index.
+    """
     _check(host, port, token)
     listening = _listen(host, port)
     with listening:
         _run(run, store, listening, token, announce)
 
 
-def _run(run: Path, store: str | None, listening: socket.socket, token: str | None, announce: Announce) -> None:
+def _run(
+    run: Path, store: str | None, listening: socket.socket, token: str | None, announce: Announce
+) -> None:
     import uvicorn
 
     from bayestriplet.service.app import make_app
     from bayestriplet.service.catalogue import Catalogue
 
+    catalogue = Catalogue(run, store)
+    indexed = catalogue.index.store.version() is not None
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            announce(_address(listening))
+            announce(_address(listening), indexed)
 
     start_logging()
     config = uvicorn.Config(
-        make_app(Catalogue(run, store), token), log_config=None, access_log=False, server_header=False,
+        make_app(catalogue, token), log_config=None, access_log=False, server_header=False,
         lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=30,
     )  # fmt: skip
     # The server stops on these signals and raises them again, for whoever was there before: nobody.
@@ -60,7 +68,7 @@ def _check(host: str, port: int, token: str | None) -> None:
         raise InputError("--token must be printable ASCII without spaces, and not empty")
     if token is None and not is_loopback(host):
         raise InputError(
-            f"--host {host} can be reached from other machines: --token SECRET is needed, which they then have to send"
+            f"--host {host} can be reached from other machines: --token SECRET is needed, for them to send"
         )
 
 

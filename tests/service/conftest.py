@@ -1,0 +1,31 @@
+"""A run with an index of image files, served once for all tests of a process."""
+
+import shutil
+
+import pytest
+
+from bayestriplet.retrieval.index import Index
+from tests.service.servers import Server, fill_folder
+
+
+@pytest.fixture(scope="session")
+def scans(tmp_path_factory):
+    return fill_folder(tmp_path_factory.mktemp("service") / "scans", range(200))
+
+
+@pytest.fixture(scope="session")
+def indexed(digits_run, scans, tmp_path_factory):
+    """A run with an index of files."""
+    run = tmp_path_factory.mktemp("served") / "run"
+    shutil.copytree(digits_run, run, ignore=shutil.ignore_patterns("*.ckpt"))
+    index = Index.open(run)
+    index.update(str(scans))
+    index.store.prepare()
+    return run
+
+
+@pytest.fixture(scope="session")
+def server(indexed):
+    server = Server(indexed)
+    yield server
+    server.stop()

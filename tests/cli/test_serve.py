@@ -49,7 +49,7 @@ def test_a_run_without_index_is_served_and_says_so_and_a_signal_ends_it(digits_r
     assert server.is_running
     code, said, log = server.stop(kind)
     hint = f"There is no index yet: `bayestriplet index {run} IMAGES` makes one, found at once."
-    assert (code, said.splitlines()) == (0, [hint, "Stopped."])
+    assert (code, said) == (0, [hint, "Stopped."])
     assert log[-1]["event"] == "stopped"
 
 

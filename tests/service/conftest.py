@@ -5,6 +5,8 @@ import shutil
 import pytest
 
 from bayestriplet.retrieval.index import Index
+from bayestriplet.service.mapping import MOST_ITEMS
+from bayestriplet.service.places import Places
 from tests.service.servers import Server, fill_folder
 
 
@@ -21,6 +23,9 @@ def indexed(digits_run, scans, tmp_path_factory):
     index = Index.open(run)
     index.update(str(scans))
     index.store.prepare()
+    # A map that is there already: what making one takes is tested where maps are tested.
+    plain = Places.along_principal_axes(index.store.version(), index.store.sample(MOST_ITEMS))
+    plain.placed(plain.points, "umap").save(run / "maps")
     return run
 
 

@@ -5,10 +5,10 @@ import http.client
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -41,30 +41,31 @@ def fill_folder(root, numbers):
 class Server:
     """``bayestriplet serve`` on a free port."""
 
-    def __init__(self, run, *options, threads="1"):
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+    def __init__(self, run, *options):
+        self.output, self.log = (tempfile.TemporaryFile("w+") for _ in range(2))  # noqa: SIM115
         self.process = subprocess.Popen(
             [COMMAND, "serve", str(run), "--port", "0", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            stdout=self.output, stderr=self.log, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
-        self.said = self._first_line()
+        wait_until(lambda: "http://" in self.said or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server did not start: {self.said}{read(self.log)}")
         self.address = re.search(r"http://\S+", self.said).group()
         self.host, _, port = self.address.removeprefix("http://").rpartition(":")
         self.port = int(port)
 
-    def _first_line(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], 120)
-        line = self.process.stdout.readline() if ready else ""
-        if "http://" not in line:
-            self.process.kill()
-            raise AssertionError(f"the server did not start: {line}{self.process.communicate()[1]}")
-        return line
+    @property
+    def said(self):
+        return read(self.output)
 
     def stop(self, kind=signal.SIGTERM):
-        """Stop the server; return its exit code, the rest of its output, and its log."""
+        """Stop the server; return its exit code, what it said after its address, and its log."""
         self.process.send_signal(kind)
-        said, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, said, [json.loads(line) for line in errors.splitlines()]
+        code = self.process.wait(60)
+        said, log = self.said.splitlines()[1:], [json.loads(line) for line in read(self.log).splitlines()]
+        self.output.close()
+        self.log.close()
+        return code, said, log
 
     def request(self, method, path, body=None, headers=None):
         """Return status, headers and content; the path is sent as it is."""
@@ -91,11 +92,18 @@ class Server:
         return self.process.poll() is None and self.get("/healthz") == (200, {"status": "ok"})
 
 
+def read(file):
+    file.flush()
+    return Path(f"/proc/self/fd/{file.fileno()}").read_text()
+
+
 def make_form(image=None, name="query.png", fields=None):
     """Return the body and the content type of a form."""
     boundary = uuid.uuid4().hex
-    parts = [("image", image)] if image is not None else []
-    for field, value in (fields or {}).items():
+    parts = []
+    for field, value in {"image": image, **(fields or {})}.items():
+        if value is None:
+            continue
         parts += [(field, one) for one in (value if isinstance(value, list) else [value])]
     body = b""
     for field, value in parts:
@@ -114,4 +122,4 @@ def wait_until(holds, seconds=90):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.2)
+        time.sleep(0.1)

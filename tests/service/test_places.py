@@ -92,5 +92,5 @@ def test_a_umap_follows_and_keeps_classes_apart(tmp_path):
 
 def test_a_few_items_get_no_umap(tmp_path):
     maker = MapMaker(tmp_path)
-    assert maker.places("1", make_sample(9)).way == "pca"
+    assert maker.places("1", make_sample(29)).way == "pca"
     assert not maker.is_working

@@ -74,7 +74,8 @@ class Guard:
             await (self._refusal(scope) or self.app)(scope, receive, send_on)
         finally:
             took = round(1e3 * (time.perf_counter() - began), 1)
-            route = getattr(scope.get("route"), "path", "")  # its pattern: ids may be names of patients
+            # The pattern of the address, not the address: ids may be names of patients.
+            route = getattr(scope.get("route"), "path", "").replace(":path", "")
             told = {"method": scope["method"], "route": route, "status": status, "ms": took}
             log.info("request", extra=told)
 

@@ -14,8 +14,8 @@ import numpy as np
 from bayestriplet.retrieval.items import Stored
 from bayestriplet.service.places import Places, Points
 
-MOST_ITEMS = 3000  # drawn as single points
-FEWEST_ITEMS = 10  # that are worth a UMAP
+MOST_ITEMS = 2000  # drawn as single points
+FEWEST_ITEMS = 30  # that are worth a UMAP
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 from bayestriplet.errors import BayesTripletError, DataError, InputError, InputTypeError, StateError
 from bayestriplet.service.catalogue import UnknownItemError
 
-LINGER = 2.0  # seconds in which the rest of a refused upload is thrown away, so that its sender reads why
+# How much more of a refused upload is read and thrown away, so that its sender reads why.
+LINGER_SECONDS, LINGER_BYTES = 2.0, 64 * 2**20
 
 
 class RefusalError(Exception):
@@ -73,7 +74,8 @@ class LastAnswer(JSONResponse):
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER):
-                while (await receive()).get("more_body"):
-                    pass
+            async with asyncio.timeout(LINGER_SECONDS):
+                left = LINGER_BYTES
+                while left > 0 and (message := await receive()).get("more_body"):
+                    left -= len(message.get("body", b""))
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -79,7 +79,7 @@ export class EmbeddingMap {
     if (this.query) {
       traces.push({
         type: "scatter", mode: "markers+text", hoverinfo: "skip", x: [this.query[0]], y: [this.query[1]],
-        text: ["<b>query</b>"], textposition: "top center", textfont: { size: 14, color: "#16232b" },
+        text: ["query"], textposition: "top center", textfont: { size: 14, color: "#16232b", weight: 700 },
         marker: { size: 17, symbol: "star", color: "#ffd166", line: { color: "#16232b", width: 1.5 } },
       });
     }

@@ -127,7 +127,7 @@ def test_mismatches_are_told_by_sign_and_frame(server, visit):
         card = page.locator(f"#results .{kind}").first
         assert card.locator(".sign").inner_text() == sign
         assert card.evaluate("(node) => getComputedStyle(node).borderTopStyle") == frame
-    assert "the query’s own label" in text(page, "#legend")
+    assert "own label, " in text(page, "#legend")
 
 
 def test_a_picture_can_be_dropped_and_pasted(server, visit, tmp_path):

@@ -12,7 +12,7 @@ from bayestriplet.service.mapping import MOST_ITEMS, MapMaker
 from bayestriplet.service.places import Places
 from bayestriplet.service.questions import Question, Reply, answer_all
 
-EXAMPLES = 8  # items offered to begin with, one a label
+EXAMPLES = 10  # items offered to begin with, one a label
 
 
 @dataclass(frozen=True, eq=False)

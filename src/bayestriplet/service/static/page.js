@@ -9,6 +9,7 @@ import * as server from "./server.js";
 const MAP_AGAIN = 3000; // milliseconds until a map that is being made is asked for again
 
 const state = { info: null, query: null, running: null, retry: null };
+picture(byId("asked-image"));
 const map = new EmbeddingMap((id) => ask({ item: id }));
 
 function wishes() {

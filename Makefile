@@ -39,7 +39,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/recall.py
 	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/service.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 
 # PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file).
 reproduce: $(READY)

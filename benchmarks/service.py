@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
+    load = os.getloadavg()[0]  # of others: on a quiet machine none
     with tempfile.TemporaryDirectory() as folder:
         run = arguments.run
         if run is None:
@@ -139,6 +140,7 @@ def main() -> None:
             fill(run, 10_000)
         index = bt.Index.open(run)
         index.store.prepare()
+        items = len(index)
         with tempfile.TemporaryFile() as log:
             server = subprocess.Popen(  # noqa: S603
                 [COMMAND, "serve", run, "--port", "0"], stdout=subprocess.PIPE, stderr=log, text=True
@@ -152,7 +154,17 @@ def main() -> None:
             finally:
                 server.terminate()
                 server.wait()
-    report({"cores": os.cpu_count(), "items": 10_000, "one_client": one, "many_clients": many})
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    report(
+        {
+            "cores": os.cpu_count(),
+            "threads": threads,
+            "load": load,
+            "items": items,
+            "one_client": one,
+            "many_clients": many,
+        }
+    )
 
 
 def _port_of(server: "subprocess.Popen[str]") -> int:

@@ -79,7 +79,7 @@ export class EmbeddingMap {
     if (this.query) {
       traces.push({
         type: "scatter", mode: "markers+text", hoverinfo: "skip", x: [this.query[0]], y: [this.query[1]],
-        text: ["query"], textposition: "top center", textfont: { size: 14, color: "#16232b", weight: 700 },
+        text: ["query"], textposition: "bottom center", textfont: { size: 14, color: "#16232b", weight: 700 },
         marker: { size: 17, symbol: "star", color: "#ffd166", line: { color: "#16232b", width: 1.5 } },
       });
     }
@@ -103,7 +103,7 @@ export class EmbeddingMap {
       const short = label.length > 22 ? `${label.slice(0, 21)}…` : label;
       return {
         x: median(rows.map((row) => this.data.x[row])), y: median(rows.map((row) => this.data.y[row])),
-        text: plain(short), showarrow: false, font: { size: 14, color: "#16232b" }, bgcolor: "rgba(255,255,255,0.75)", captureevents: false,
+        text: plain(short), showarrow: false, yshift: 15, font: { size: 14, color: "#16232b" }, bgcolor: "rgba(255,255,255,0.75)", captureevents: false,
       };
     });
   }

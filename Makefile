@@ -23,10 +23,11 @@ demo: $(READY)
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet train mnist --method bh --width 0.25 --max-steps 3000 --out runs/bh    # another method"
 	@echo "  $(BIN)/bayestriplet search $(RUN) docs/images/letter.png    # what is no digit"
 	@echo "  $(BIN)/bayestriplet train FOLDER --out runs/mine    # your own images, a subfolder a class"
+	@echo "  $(BIN)/bayestriplet serve $(RUN)    # the search page, at http://127.0.0.1:8000"
 
 test: $(READY)
 	@mkdir -p .cache
-	$(BIN)/python -m pytest -n 2 --basetemp=.cache/pytest
+	$(BIN)/python -m pytest -n 2 -rs --basetemp=.cache/pytest
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -38,6 +39,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/recall.py
 	$(BIN)/python benchmarks/search.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 
 # PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file).
 reproduce: $(READY)

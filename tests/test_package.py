@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import bayestriplet
 
 SOURCE = Path(bayestriplet.__file__).parent
@@ -16,6 +18,7 @@ LAYERS = [
     {"triplets", "data", "model"},
     {"evaluation"},
     {"training", "retrieval"},
+    {"service"},
     {"cli"},
 ]
 HOME = {  # third-party libraries with a single place; FAISS is where neighbours are looked for
@@ -31,6 +34,10 @@ HOME = {  # third-party libraries with a single place; FAISS is where neighbours
     "lightning": "training",
     "matplotlib": "evaluation",
     "umap": "evaluation",
+    "fastapi": "service",
+    "starlette": "service",
+    "uvicorn": "service",
+    "plotly": "service",
     "typer": "cli",
     "pickle": "data",
 }
@@ -77,9 +84,10 @@ def test_importing_the_package_loads_no_heavy_library():
     assert done.stdout.strip() == "[]"
 
 
-def test_retrieval_never_loads_torch():
-    names = sorted(path.stem for path in (SOURCE / "retrieval").glob("*.py") if path.stem != "__init__")
-    load = "; ".join(f"import bayestriplet.retrieval.{name}" for name in names)
+@pytest.mark.parametrize("part", ["retrieval", "service"])
+def test_what_searches_never_loads_torch(part):
+    names = sorted(path.stem for path in (SOURCE / part).glob("*.py") if path.stem != "__init__")
+    load = "; ".join(f"import bayestriplet.{part}.{name}" for name in names)
     code = f"import sys; {load}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bayestriplet.data.images import decode, inspect, problem
+from bayestriplet.data.images import decode, decode_bytes, inspect, problem
 from bayestriplet.errors import DataError
 from tests.data.pictures import noise, save_picture
 
@@ -27,6 +27,12 @@ def test_an_image_of_the_wanted_size_keeps_its_pixels(tmp_path, suffix, shape, c
     path = save_picture(tmp_path / f"a.{suffix}", *shape)
     assert problem(path) is None
     assert (decode(path, 16, channels) == noise(*shape).reshape(16, 16, channels)).all()
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "tif"])
+def test_the_content_of_a_file_is_decoded_like_the_file(tmp_path, suffix):
+    path = save_picture(tmp_path / f"a.{suffix}", 30, 20, 3)
+    np.testing.assert_array_equal(decode_bytes(path.read_bytes(), 16, 1), decode(path, 16, 1))
 
 
 def test_a_jpeg_is_read(tmp_path):
@@ -210,6 +216,9 @@ def test_a_bad_file_has_a_phrase(tmp_path, write, phrase):
     with pytest.raises(DataError, match=r"bad\.png .*--skip-bad") as caught:
         decode(path, 8, 3)
     assert phrase in str(caught.value)
+    with pytest.raises(DataError) as caught:
+        decode_bytes(path.read_bytes(), 8, 3)
+    assert str(caught.value) == f"the image {phrase}"
 
 
 @pytest.mark.filterwarnings("error::PIL.Image.DecompressionBombWarning")

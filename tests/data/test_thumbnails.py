@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from PIL import Image
 
-from bayestriplet.data.thumbnails import LARGEST, make_thumbnail, read_thumbnail
+from bayestriplet.data.thumbnails import LARGEST, make_picture, make_thumbnail, picture_type, read_thumbnail
 from tests.data.pictures import noise
 
 
@@ -21,3 +22,19 @@ def test_a_large_one_is_shrunk_and_looks_the_same(side, shown, channels):
     assert found.shape == (shown, shown, channels)
     assert np.abs(found[:, 0, 0] - np.linspace(0, 255, shown)).max() < 8
     assert len(content) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("size", "shown", "kind"),
+    [
+        ((20, 30), (20, 30), "image/png"),
+        ((300, 200), (300, 200), "image/jpeg"),
+        ((800, 200), (400, 100), "image/jpeg"),
+    ],
+)
+def test_a_picture_keeps_its_shape_and_is_at_most_so_large(size, shown, kind):
+    content = make_picture(Image.new("RGB", size, (200, 30, 90)), 400)
+    assert picture_type(content) == kind
+    found = read_thumbnail(content)
+    assert found.shape == (shown[1], shown[0], 3)
+    assert np.abs(found.astype(int) - (200, 30, 90)).max() < 8

@@ -45,6 +45,42 @@ def test_what_was_written_is_there_for_others(reopen):
     assert store.prepare().startswith("search is")
 
 
+def test_items_are_found_by_id_and_sampled_with_their_vectors(reopen):
+    rows = [make_rows(range(40)), make_rows(range(40, 50), label="b")]
+    reopen().write("print", DIM, iter(rows), [])
+    store = reopen()
+    expected = {
+        item.id: (item, vector)
+        for part in rows
+        for item, vector in zip(part.items, part.vectors, strict=True)
+    }
+    odd = ["'; --", '"] or id != "', "\\", "\0", "../set/3", "ü\n"]
+    found = store.find(["set/3", "set/49", "set/none", *odd])
+    assert set(found) == {"set/3", "set/49"}
+    assert store.find([]) == store.find(odd) == {}
+    assert store.thumbnails(odd) == {}
+    for one in [*found.values(), *store.sample(7), *store.sample(1000)]:
+        assert one.item == expected[one.item.id][0]
+        np.testing.assert_allclose(one.vector, expected[one.item.id][1], rtol=1e-6)
+    assert len(store.sample(7)) == len({one.item.id for one in store.sample(7)}) == 7
+    assert {one.item.id for one in store.sample(1000)} == set(expected)
+    assert store.labels() == {"a": 40, "b": 10}
+
+
+def test_the_version_changes_with_the_items_also_for_whoever_has_it_open(reopen):
+    reader = reopen()
+    assert reader.version() is None
+    reopen().write("print", DIM, [make_rows(range(5))], [])
+    first = reader.version()
+    assert first is not None
+    assert reader.version() == first
+    assert set(reader.thumbnails(["set/4", "set/5"])) == {"set/4"}
+    reopen().write("print", DIM, [make_rows(range(5, 9))], [])
+    assert reader.version() != first
+    assert set(reader.thumbnails(["set/4", "set/5"])) == {"set/4", "set/5"}
+    assert set(reader.find(["set/8"])) == {"set/8"}
+
+
 def test_a_change_adds_replaces_and_removes_and_leaves_the_rest(reopen):
     store = reopen()
     store.write("print", DIM, [make_rows(range(30))], [])

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import bayestriplet
-from bayestriplet.cli import compare, data, export, figures, index, search, train
+from bayestriplet.cli import compare, data, export, figures, index, search, serve, train
 from bayestriplet.errors import BayesTripletError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("figures")(figures.figures)
 app.command("export")(export.export)
 app.command("index")(index.index)
 app.command("search")(search.search)
+app.command("serve")(serve.serve)
 
 
 def _print_version(wanted: bool) -> None:

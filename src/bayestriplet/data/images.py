@@ -1,5 +1,6 @@
 """Decoding of one image file into pixels, and what can be wrong with it."""
 
+import io
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +48,23 @@ def decode(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
 
 def decode_one(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
     """Return an image as :func:`decode` does; the error of a bad one says what it is, and no more."""
+    return shape_image(load_image(path), size, channels)
+
+
+def load_image(path: Path) -> "Image.Image":
+    """Return the whole image of a file, upright, in mode L or RGB."""
     try:
-        image, _ = _load(path)
+        return _load(path)[0]
     except _BadImageError as bad:
         raise DataError(f"{path} {bad}") from None
-    return shape_image(image, size, channels)
+
+
+def decode_bytes(content: bytes, size: int, channels: int) -> NDArray[np.uint8]:
+    """Return the image that the content of a file is, as :func:`decode_one` does."""
+    try:
+        return shape_image(_load(io.BytesIO(content))[0], size, channels)
+    except _BadImageError as bad:
+        raise DataError(f"the image {bad}") from None
 
 
 def shape_pixels(pixels: NDArray[np.uint8], size: int, channels: int) -> NDArray[np.uint8]:
@@ -99,14 +112,14 @@ def import_pillow() -> None:
         raise MissingDependencyError("reading image files needs Pillow: pip install pillow") from error
 
 
-def _load(path: Path) -> tuple["Image.Image", str]:
+def _load(file: Path | io.BytesIO) -> tuple["Image.Image", str]:
     """Return the decoded image in mode L or RGB, and the mode it is stored in."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        if path.stat().st_size == 0:
+        if (file.stat().st_size if isinstance(file, Path) else len(file.getbuffer())) == 0:
             raise _BadImageError("is empty")
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(file, formats=FORMATS) as image:
             _check_header(image)
             image.load()
             return _to_eight_bits(image), image.mode
@@ -115,7 +128,7 @@ def _load(path: Path) -> tuple["Image.Image", str]:
     except UnidentifiedImageError:
         raise _BadImageError("is not an image") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise _BadImageError(_size_problem(*_stored_size(path))) from None
+        raise _BadImageError(_size_problem(*_stored_size(file))) from None
     except Exception as error:  # a decoder given hostile bytes may raise anything; each is a bad file
         raise _BadImageError(_phrase(error)) from None
 
@@ -136,7 +149,7 @@ def _size_problem(width: int, height: int) -> str:
     return f"has {width} x {height} pixels, more than 64 million"
 
 
-def _stored_size(path: Path) -> tuple[int, int]:
+def _stored_size(file: Path | io.BytesIO) -> tuple[int, int]:
     """Return the size in the header of a file too large for ``Image.open``, which does not tell it."""
     from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
 
@@ -147,7 +160,9 @@ def _stored_size(path: Path) -> tuple[int, int]:
         BmpImagePlugin.BmpImageFile,
     ):
         try:
-            with plugin(path) as image:
+            if isinstance(file, io.BytesIO):
+                file.seek(0)
+            with plugin(file) as image:
                 return image.size
         except (SyntaxError, ValueError, OSError):
             continue

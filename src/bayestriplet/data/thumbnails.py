@@ -1,9 +1,13 @@
 """Small pictures of items, as bytes that a table can hold."""
 
 import io
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 LARGEST = 96  # pixels a side
 PLAIN = 32  # pixels a side up to which PNG is the smaller file, and keeps every pixel
@@ -16,8 +20,25 @@ def make_thumbnail(pixels: NDArray[np.uint8]) -> bytes:
     image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     if image.width > LARGEST:
         image = image.resize((LARGEST, LARGEST), Image.Resampling.BICUBIC, reducing_gap=2.0)
+    return _to_file(image)
+
+
+def make_picture(image: "Image.Image", most: int) -> bytes:
+    """Return an image in mode L or RGB as the content of a file, shrunk to at most ``most`` pixels a side."""
+    if max(image.size) > most:
+        image = image.copy()
+        image.thumbnail((most, most))
+    return _to_file(image)
+
+
+def picture_type(content: bytes) -> str:
+    """Return the media type of what was made here: PNG or JPEG."""
+    return "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
+
+
+def _to_file(image: "Image.Image") -> bytes:
     out = io.BytesIO()
-    if image.width <= PLAIN:
+    if max(image.size) <= PLAIN:
         image.save(out, "PNG", compress_level=1)
     else:
         image.save(out, "JPEG", quality=90)

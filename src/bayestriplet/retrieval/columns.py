@@ -45,6 +45,11 @@ class Column:
         values = self._decode(np.arange(len(self.ends), dtype=np.int32))
         return np.flatnonzero(self.codes == values.index(value)) if value in values else np.empty(0, np.int64)
 
+    def count(self) -> dict[str, int]:
+        """Return how many rows each value has."""
+        numbers = np.bincount(self.codes, minlength=len(self.ends)).tolist()
+        return dict(zip(self._decode(np.arange(len(self.ends), dtype=np.int32)), numbers, strict=True))
+
     def save(self, folder: Path, name: str) -> None:
         """Write the column into a folder."""
         for part in ("codes", "ends", "text"):

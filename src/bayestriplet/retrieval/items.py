@@ -35,6 +35,14 @@ class Rows:
     thumbnails: tuple[bytes, ...]
 
 
+class Stored(NamedTuple):
+    """An item and its vector."""
+
+    item: Item
+    vector: Vectors
+    """(D,)"""
+
+
 class Hit(NamedTuple):
     """A stored item and its Euclidean distance to a query."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.errors import MissingDependencyError, StateError
 from bayestriplet.retrieval.columns import Column
-from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.memory import Memory
 from bayestriplet.retrieval.store import in_one_line, no_index
 
@@ -47,6 +47,18 @@ class LanceStore:
         key = self._key()
         return [] if key is None else self._memory(key).items()
 
+    def version(self) -> str | None:
+        return self._key()
+
+    def find(self, ids: Iterable[str]) -> dict[str, Stored]:
+        return {one.item.id: one for one in self._memory(self._made()).find(ids)}
+
+    def sample(self, number: int) -> list[Stored]:
+        return self._memory(self._made()).sample(number)
+
+    def labels(self) -> dict[str, int]:
+        return self._memory(self._made()).columns["label"].count()
+
     def prepare(self, progress: Progress | None = None) -> str:
         return self._memory(self._made(), progress).describe()
 
@@ -59,9 +71,11 @@ class LanceStore:
             return {}
         self._made()
         with self._errors("cannot be read"):
-            found = self._open().search().where(_is_one_of(wanted)).select(["id", "thumbnail"])
-            table = found.limit(len(wanted)).to_arrow()
-            return dict(zip(table["id"].to_pylist(), table["thumbnail"].to_pylist(), strict=True))
+            table = self._open()
+            table.checkout_latest()  # another process may have written since
+            found = table.search().where(_is_one_of(wanted)).select(["id", "thumbnail"])
+            rows = found.limit(len(wanted)).to_arrow()
+            return dict(zip(rows["id"].to_pylist(), rows["thumbnail"].to_pylist(), strict=True))
 
     def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
         with self._locked():

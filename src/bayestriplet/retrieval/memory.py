@@ -3,19 +3,20 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.data.progress import Progress
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.graph import Graph, import_faiss
-from bayestriplet.retrieval.items import FIELDS, Hit, Item, Vectors
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
 
 FORMAT = 1
 APPROXIMATE_FROM = 50_000  # items
@@ -54,6 +55,22 @@ class Memory:
     def items(self, rows: NDArray[np.int64] | None = None) -> list[Item]:
         """Return what is known of some rows, or of all."""
         return list(map(Item._make, zip(*(self.columns[field].take(rows) for field in FIELDS), strict=True)))
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.columns["id"].take())}
+
+    def find(self, ids: Iterable[str]) -> list[Stored]:
+        """Return the items with these ids, of those that are there."""
+        return self._stored([self._row_of[name] for name in ids if name in self._row_of])
+
+    def sample(self, number: int) -> list[Stored]:
+        """Return at most this many items, at even distances in the table."""
+        return self._stored(np.linspace(0, len(self) - 1, min(number, len(self))).astype(np.int64))
+
+    def _stored(self, rows: ArrayLike) -> list[Stored]:
+        wanted = np.asarray(rows, np.int64)
+        return list(map(Stored, self.items(wanted), np.array(self.vectors[wanted])))
 
     def search(self, queries: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
         """Return at most k hits a query, nearest first; among some items only the search is exact."""

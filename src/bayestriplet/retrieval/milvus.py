@@ -4,14 +4,18 @@ import base64
 import json
 import logging
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import MissingDependencyError
-from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.store import in_one_line, no_index
 
 COLLECTION = "bayestriplet"
@@ -20,6 +24,7 @@ LONGEST = {"id": 1024, "label": 1024, "path": 8192, "group": 1024, "source": 102
 THUMBNAIL = 65535  # bytes, as base64
 RESULTS = 50_000  # hits a request
 PATIENCE = 10.0  # seconds to connect
+UNKNOWN = re.compile(r"[\x00-\x07\x0b\x0e-\x1f]")  # what a condition cannot say, so that no id holds it
 
 
 class MilvusStore:
@@ -62,6 +67,32 @@ class MilvusStore:
             pages.close()
         return found
 
+    def version(self) -> str | None:
+        return None if self.fingerprint() is None else f"{self.count()} items"
+
+    def find(self, ids: Iterable[str]) -> dict[str, Stored]:
+        return {row["id"]: _to_stored(row) for row in self._rows(ids, [*FIELDS, "vector"])}
+
+    def _rows(self, ids: Iterable[str], fields: list[str]) -> list[dict[str, Any]]:
+        """Return fields of the items with these ids; Milvus' own way to get them does not quote quotes."""
+        wanted = sorted(name for name in set(ids) if not UNKNOWN.search(name))
+        rows: list[dict[str, Any]] = []
+        with self._errors("cannot be read"):
+            for start in range(0, len(wanted), BATCH):
+                condition = f"id in {json.dumps(wanted[start : start + BATCH], ensure_ascii=False)}"
+                rows += self._connect().query(COLLECTION, filter=condition, output_fields=fields)
+        return rows
+
+    def sample(self, number: int) -> list[Stored]:
+        with self._errors("cannot be read"):
+            rows = self._connect().query(
+                COLLECTION, filter="", limit=number, output_fields=[*FIELDS, "vector"]
+            )
+        return [_to_stored(row) for row in rows]
+
+    def labels(self) -> dict[str, int]:
+        return dict(Counter(item.label for item in self.items()))
+
     def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
         with self._errors("cannot be written"):
             client = self._connect()
@@ -96,13 +127,8 @@ class MilvusStore:
         return found
 
     def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:
-        wanted = sorted(set(ids))
-        with self._errors("cannot be read"):
-            rows: list[Any] = []
-            for start in range(0, len(wanted), BATCH):
-                part = wanted[start : start + BATCH]
-                rows += self._connect().get(COLLECTION, ids=part, output_fields=["id", "thumbnail"])
-            return {row["id"]: base64.b64decode(row["thumbnail"]) for row in rows}
+        rows = self._rows(ids, ["id", "thumbnail"])
+        return {row["id"]: base64.b64decode(row["thumbnail"]) for row in rows}
 
     def _create(self, fingerprint: str, dim: int) -> None:
         from pymilvus import DataType, MilvusClient
@@ -165,6 +191,10 @@ def _to_entries(rows: Rows) -> list[dict[str, Any]]:
 
 def _to_item(row: Mapping[str, Any]) -> Item:
     return Item(*(str(row[field]) for field in FIELDS))
+
+
+def _to_stored(row: Mapping[str, Any]) -> Stored:
+    return Stored(_to_item(row), np.asarray(row["vector"], np.float32))
 
 
 def _to_hit(found: Mapping[str, Any]) -> Hit:

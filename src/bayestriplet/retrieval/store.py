@@ -8,7 +8,7 @@ from typing import Protocol
 
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import BayesTripletError, InputError, StateError
-from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.items import Hit, Item, Rows, Stored, Vectors
 
 BUCKETS = ("s3", "gs", "az", "abfss")  # object stores that LanceDB writes to
 
@@ -26,6 +26,18 @@ class Store(Protocol):
 
     def items(self) -> list[Item]:
         """Return all items."""
+
+    def version(self) -> str | None:
+        """Return a name that changes when the items do; None while nothing was ever stored."""
+
+    def find(self, ids: Iterable[str]) -> dict[str, Stored]:
+        """Return items with their vectors by id, of those that are there."""
+
+    def sample(self, number: int) -> list[Stored]:
+        """Return at most this many items, spread over all of them."""
+
+    def labels(self) -> dict[str, int]:
+        """Return how many items each label has."""
 
     def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
         """Add these rows, in place of those with the same id, and remove the ids that are gone."""

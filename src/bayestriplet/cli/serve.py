@@ -1,0 +1,34 @@
+"""``bayestriplet serve``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayestriplet.cli.arguments import Store
+
+
+def serve(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    store: Store = None,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="BAYESTRIPLET_TOKEN",
+            help="Secret that clients have to send; needed at an address that other machines reach.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Serve the search page and its API until Ctrl-C; what is indexed meanwhile is found at once."""
+    from bayestriplet.service.server import serve as serve_run
+
+    def announce(address: str, indexed: bool) -> None:
+        typer.echo(f"Serving {run} at {address}  (API: {address}/docs; Ctrl-C stops)")
+        if not indexed:
+            typer.echo(f"There is no index yet: `bayestriplet index {run} IMAGES` makes one, found at once.")
+
+    serve_run(run, store=store, host=host, port=port, token=token, announce=announce)
+    typer.echo("Stopped.")

@@ -1,0 +1,1 @@
+"""A run's index as a service on the network, and its search page."""

@@ -1,0 +1,236 @@
+"""The service's addresses."""
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from bayestriplet import __version__
+from bayestriplet.data.images import MAX_PIXELS, decode_bytes
+from bayestriplet.data.thumbnails import make_thumbnail, picture_type
+from bayestriplet.errors import BayesTripletError
+from bayestriplet.retrieval.index import MOST
+from bayestriplet.retrieval.items import Stored
+from bayestriplet.service.batching import Batcher
+from bayestriplet.service.catalogue import Catalogue, Found
+from bayestriplet.service.guard import COOKIE, Guard, cookie_of
+from bayestriplet.service.models import (
+    SEARCH_FORM,
+    Health,
+    Info,
+    ItemAnswer,
+    Map,
+    Message,
+    SearchAnswer,
+)  # fmt: skip
+from bayestriplet.service.pages import page_files
+from bayestriplet.service.pictures import read_picture
+from bayestriplet.service.questions import Question
+from bayestriplet.service.refusals import RefusalError, refuse
+from bayestriplet.service.uploads import MOST_BYTES, Asked, read_replay, read_search, write_replay
+
+BATCH = 32  # queries that go through the encoder together
+UPLOADS = 16  # that are read and decoded at a time; others wait their turn, unread
+DECODERS = min(4, os.cpu_count() or 1)
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Message, "description": "The token is missing or wrong."},
+    404: {"model": Message, "description": "No such item."},
+    409: {"model": Message, "description": "There is no index yet."},
+}
+
+
+class Service:
+    """What all requests share: the catalogue, the pools and the batchers."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self.encoding = ThreadPoolExecutor(1, "encode")
+        self.reading = ThreadPoolExecutor(DECODERS, "read")
+        self.uploads = asyncio.Semaphore(UPLOADS)
+        self.answers = Batcher(catalogue.answer, self.encoding, BATCH)
+        self.items = Batcher(catalogue.find, self.reading, 1000)
+        self.thumbnails = Batcher(catalogue.thumbnails, self.reading, 1000)
+
+    async def call(self, function: Any, *arguments: Any) -> Any:
+        """Call something that reads files, in the pool for that."""
+        return await asyncio.get_running_loop().run_in_executor(self.reading, function, *arguments)
+
+    async def search(self, asked: Asked) -> tuple[Found, bytes | None]:
+        """Return what is found, and a thumbnail of the query if it is an image."""
+        encoder = self.catalogue.index.encoder
+        if asked.image is not None:
+            pixels = await self.call(decode_bytes, asked.image, encoder.size, encoder.channels)
+            question = Question(asked.name, asked.wish, pixels=pixels)
+            return await self.answers.ask(question), make_thumbnail(pixels)
+        if asked.item is not None:
+            stored: Stored = await self.items.ask(asked.item)
+            question = Question(asked.item, asked.wish, vector=stored.vector, hash=stored.item.hash)
+        else:
+            vector, own = read_replay(asked.replay or "", encoder.dim)
+            question = Question("replay", asked.wish, vector=vector, hash=own)
+        return await self.answers.ask(question), None
+
+    def close(self) -> None:
+        """End everything that goes on."""
+        self.catalogue.close()
+        for pool in (self.encoding, self.reading):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:
+    """Return the whole service as an application for any ASGI server."""
+    service = Service(catalogue)
+    pages = page_files()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="bayestriplet", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan,
+        description="Search the indexed images of a run by image.",
+    )  # fmt: skip
+    for kind in (Exception, RefusalError, BayesTripletError, HTTPException, ClientDisconnect):
+        app.add_exception_handler(kind, refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_parameter)
+    _add_pages(app, pages)
+    _add_api(app, service, token)
+    return Guard(app, token)
+
+
+async def _refuse_parameter(_: Request, error: Exception) -> Response:
+    told = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
+    return JSONResponse({"message": f"{'/'.join(map(str, told['loc'][1:]))}: {told['msg']}"}, 422)
+
+
+def _add_pages(app: FastAPI, pages: dict[str, Any]) -> None:
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        return pages["page.html"].response(request)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return pages["docs.html"].response(request)
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str, request: Request) -> Response:
+        if name not in pages:
+            raise HTTPException(404)
+        return pages[name].response(request)
+
+
+def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
+    catalogue = service.catalogue
+
+    @app.get("/healthz", response_model=Health, summary="Whether the server is there")
+    async def healthz() -> Response:
+        return JSONResponse({"status": "ok"})
+
+    @app.post("/api/session", status_code=204, responses={401: ERRORS[401]}, summary="Get the page's cookie")
+    async def session() -> Response:
+        response = Response(status_code=204)
+        if token is not None:
+            response.set_cookie(COOKIE, cookie_of(token), httponly=True, samesite="strict")
+        return response
+
+    @app.get("/api/info", response_model=Info, responses=ERRORS, summary="What is served")
+    async def info() -> Response:
+        return JSONResponse(await service.call(_describe, catalogue))
+
+    @app.get("/api/map", response_model=Map, responses=ERRORS, summary="Places of items in the plane")
+    async def places() -> Response:
+        return JSONResponse(await service.call(_draw, catalogue))
+
+    @app.post(
+        "/api/search", response_model=SearchAnswer, summary="The items nearest to an image or an item",
+        responses={**ERRORS, 413: {"model": Message, "description": "The upload is too large."},
+                   422: {"model": Message, "description": "What was asked for cannot be."}},
+        openapi_extra={"requestBody": SEARCH_FORM},
+    )  # fmt: skip
+    async def search(request: Request) -> Response:
+        async with service.uploads:
+            found, thumbnail = await service.search(await read_search(request))
+        return JSONResponse(_tell(found, thumbnail))
+
+    @app.get("/api/items/{id:path}/image", responses=ERRORS, summary="The picture of an item")
+    async def image(
+        id: str,  # noqa: A002
+        request: Request,
+        thumbnail: bool = Query(False, description="The small picture that the index keeps."),
+    ) -> Response:
+        stored: Stored = await service.items.ask(id)
+        etag = f'"{stored.item.hash}{"-small" * thumbnail}"'
+        headers = {"etag": etag, "cache-control": "private, no-cache"}
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers=headers)
+        if thumbnail or not stored.item.path:
+            content = await service.thumbnails.ask(id)
+        else:
+            content = await service.call(read_picture, stored.item, catalogue.index.encoder)
+        return Response(content, headers=headers, media_type=picture_type(content))
+
+    @app.get("/api/items/{id:path}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
+    async def item(id: str) -> Response:  # noqa: A002
+        stored: Stored = await service.items.ask(id)
+        told = stored.item._asdict()
+        del told["hash"]
+        return JSONResponse({**told, "index": catalogue.index.store.version()})
+
+
+def _describe(catalogue: Catalogue) -> dict[str, Any]:
+    edition = catalogue.edition()
+    encoder = edition.index.encoder
+    return {
+        "run": catalogue.run.resolve().name,
+        "version": __version__,
+        "index": edition.version,
+        "items": edition.items,
+        "search": edition.how,
+        "labels": dict(sorted(edition.labels.items())),
+        "classes": list(encoder.classes),
+        "size": encoder.size,
+        "channels": encoder.channels,
+        "dim": encoder.dim,
+        "examples": [{"id": one.id, "label": one.label} for one in edition.examples],
+        "most_neighbours": MOST,
+        "most_bytes": MOST_BYTES,
+        "most_pixels": MAX_PIXELS,
+    }
+
+
+def _draw(catalogue: Catalogue) -> dict[str, Any]:
+    edition, places = catalogue.edition(), catalogue.places()
+    return {
+        "index": edition.version,
+        "way": "pca" if places is None else places.way,
+        "pending": catalogue.maps.is_working,
+        "total": edition.items,
+        "ids": [] if places is None else list(places.ids),
+        "labels": [] if places is None else list(places.labels),
+        "x": [] if places is None else places.points[:, 0].tolist(),
+        "y": [] if places is None else places.points[:, 1].tolist(),
+    }
+
+
+def _tell(found: Found, thumbnail: bytes | None) -> dict[str, Any]:
+    reply = found.reply
+    return {
+        **reply.answer.to_json(),
+        "unlike": reply.answer.is_unlike,
+        "place": found.place,
+        "index": found.version,
+        "replay": write_replay(reply.vector, reply.hash),
+        "thumbnail": None if thumbnail is None else base64.b64encode(thumbnail).decode(),
+    }

@@ -1,0 +1,114 @@
+"""What stands before every request: who may ask, what browsers may do with the answer, and the log."""
+
+import hashlib
+import hmac
+import time
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bayestriplet.service.logs import log
+
+COOKIE = "bayestriplet"
+# Scripts and styles are files of this server, none are inline; pictures may also be made by the page.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _name_of(host: str) -> str:
+    """Return a Host header without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+class Guard:
+    """Asks for the token where there is one; without one, for an address of this machine.
+
+    The latter keeps web pages of others from reading the service through a name of theirs that
+    leads here. The page and the description of the service hold no data and are free to see.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or turn it away."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        try:
+            await (self._refusal(scope) or self.app)(scope, receive, send_on)
+        finally:
+            took = round(1e3 * (time.perf_counter() - began), 1)
+            # The pattern of the address, not the address: ids may be names of patients.
+            route = getattr(scope.get("route"), "path", "").replace(":path", "")
+            told = {"method": scope["method"], "route": route, "status": status, "ms": took}
+            log.info("request", extra=told)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if self.token is None:
+            if is_loopback(_name_of(headers.get("host", ""))):
+                return None
+            return JSONResponse({"message": "this server answers only to localhost"}, HTTPStatus.FORBIDDEN)
+        if not scope["path"].startswith("/api/") or knows_token(headers, self.token):
+            return None
+        given = "wrong" if "authorization" in headers else "missing"
+        return JSONResponse(
+            {"message": f"the token is {given}: send it as `Authorization: Bearer TOKEN`"},
+            HTTPStatus.UNAUTHORIZED,
+            headers={"www-authenticate": "Bearer"},
+        )
+
+
+def knows_token(headers: Headers, token: str) -> bool:
+    """Return whether a request proves to know the token, in its header or by the cookie it got for it."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return hmac.compare_digest(given.strip().encode(), token.encode())
+    try:
+        cookies = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return False
+    return COOKIE in cookies and hmac.compare_digest(
+        cookies[COOKIE].value.encode(), cookie_of(token).encode()
+    )
+
+
+def cookie_of(token: str) -> str:
+    """Return what a browser keeps in place of the token."""
+    return hmac.new(token.encode(), b"browser session", hashlib.sha256).hexdigest()

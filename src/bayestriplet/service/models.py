@@ -1,0 +1,128 @@
+"""What the service answers with, for its description."""
+
+from pydantic import BaseModel, Field
+
+
+class Neighbour(BaseModel):
+    """An indexed item near the query."""
+
+    rank: int
+    id: str
+    label: str
+    distance: float
+    path: str
+
+
+class Vote(BaseModel):
+    """The class that most neighbours are of."""
+
+    label: str
+    share: float
+
+
+class SearchAnswer(BaseModel):
+    """What `bayestriplet search --json` prints, and what the page needs beside it."""
+
+    query: str
+    neighbours: list[Neighbour]
+    vote: Vote | None
+    probabilities: dict[str, float] | None
+    novelty: float | None = Field(description="Percentage of held-out items that are less novel.")
+    unlike: bool = Field(description="Whether the query is unlike anything indexed.")
+    place: tuple[float, float] | None = Field(description="Of the query in the map.")
+    index: str = Field(description="Version of the index; it changes with every change.")
+    replay: str = Field(description="Sent in place of the image, asks the same again.")
+    thumbnail: str | None = Field(description="The query as the encoder sees it: PNG or JPEG in base64.")
+
+
+class ItemAnswer(BaseModel):
+    """An indexed item."""
+
+    id: str
+    label: str
+    group: str
+    source: str
+    path: str
+    index: str
+
+
+class Map(BaseModel):
+    """Places of items in the plane, a sample where there are many."""
+
+    index: str
+    way: str = Field(description="umap, or pca (principal axes) until that is made.")
+    pending: bool = Field(description="Whether a better map is on its way.")
+    total: int = Field(description="How many items the index holds.")
+    ids: list[str]
+    labels: list[str]
+    x: list[float]
+    y: list[float]
+
+
+class Example(BaseModel):
+    """An item to begin with."""
+
+    id: str
+    label: str
+
+
+class Info(BaseModel):
+    """What is served, and its limits."""
+
+    run: str
+    version: str = Field(description="Of bayestriplet.")
+    index: str
+    items: int
+    search: str = Field(description="How it searches.")
+    labels: dict[str, int]
+    classes: list[str]
+    size: int
+    channels: int
+    dim: int
+    examples: list[Example]
+    most_neighbours: int
+    most_bytes: int
+    most_pixels: int
+
+
+class Message(BaseModel):
+    """Why a request was not met, in words."""
+
+    message: str
+
+
+class Health(BaseModel):
+    """That the server is there."""
+
+    status: str
+
+
+SEARCH_FORM = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "description": "One of image, item and replay.",
+                "properties": {
+                    "image": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "PNG, JPEG, TIFF or BMP; at most 32 MB and 64 million pixels.",
+                    },
+                    "item": {"type": "string", "description": "Id of an indexed item."},
+                    "replay": {"type": "string", "description": "What an earlier answer gave."},
+                    "k": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 10},
+                    "label": {"type": "string", "description": "Only items with this label."},
+                    "group": {"type": "string", "description": "Only items of this group."},
+                    "source": {"type": "string", "description": "Only items of this set."},
+                    "exclude_self": {
+                        "type": "boolean",
+                        "default": False,
+                        "description": "Leave out items whose pixels are those of the query.",
+                    },
+                },
+            }
+        }
+    },
+}

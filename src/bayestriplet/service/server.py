@@ -1,0 +1,95 @@
+"""Running the service until it is told to stop."""
+
+import errno
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.service.guard import is_loopback
+from bayestriplet.service.logs import log, start_logging
+
+GRACE = 5  # seconds that requests may take to end when the server stops
+Announce = Callable[[str, bool], None]
+
+
+def serve(
+    run: Path, *, store: str | None, host: str, port: int, token: str | None, announce: Announce
+) -> None:
+    """Serve a run until SIGINT or SIGTERM.
+
+    Once it answers, ``announce`` is called with its address and whether there is an index.
+    """
+    _check(host, port, token)
+    listening = _listen(host, port)
+    with listening:
+        _run(run, store, listening, token, announce)
+
+
+def _run(
+    run: Path, store: str | None, listening: socket.socket, token: str | None, announce: Announce
+) -> None:
+    import uvicorn
+
+    from bayestriplet.service.app import make_app
+    from bayestriplet.service.catalogue import Catalogue
+
+    catalogue = Catalogue(run, store)
+    indexed = catalogue.index.store.version() is not None
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            announce(_address(listening), indexed)
+
+    start_logging()
+    config = uvicorn.Config(
+        make_app(catalogue, token), log_config=None, access_log=False, server_header=False,
+        lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=30,
+    )  # fmt: skip
+    # The server stops on these signals and raises them again, for whoever was there before: nobody.
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: None)
+    Server(config).run(sockets=[listening])
+    log.info("stopped")
+
+
+def _check(host: str, port: int, token: str | None) -> None:
+    try:
+        import fastapi  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("serving needs FastAPI: pip install 'bayestriplet[serve]'") from error
+    if not 0 <= port <= 65535:
+        raise InputError(f"--port must lie in 0..65535; got {port}")
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        raise InputError("--token must be printable ASCII without spaces, and not empty")
+    if token is None and not is_loopback(host):
+        raise InputError(
+            f"--host {host} can be reached from other machines: --token SECRET is needed, for them to send"
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket of this address, or say why there is none."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise InputError(f"--host {host} is no address of this machine: {error.strerror}") from None
+    listening = socket.socket(family, kind, protocol)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(f"port {port} of {host} is in use: choose another with --port") from None
+        raise InputError(f"port {port} of {host} cannot be used: {error.strerror}") from None
+    return listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,273 @@
+// The page: what was asked, with which wishes, and what comes of it.
+
+import { byId, make, picture, show } from "./element.js";
+import { readLink, shrink, toBlob, writeLink } from "./link.js";
+import { EmbeddingMap } from "./map.js";
+import { showAnswer, showNothing, showWaiting } from "./results.js";
+import * as server from "./server.js";
+
+const MAP_AGAIN = 3000; // milliseconds until a map that is being made is asked for again
+
+const state = { info: null, query: null, running: null, retry: null };
+picture(byId("asked-image"));
+const map = new EmbeddingMap((id) => ask({ item: id }));
+
+function wishes() {
+  return { k: byId("k").value, label: byId("label").value, excludeSelf: byId("self").checked };
+}
+
+function setWishes({ k, label, excludeSelf }) {
+  byId("k").value = k;
+  byId("self").checked = excludeSelf;
+  const select = byId("label");
+  const known = [...select.options].some((option) => option.value === label);
+  if (!known) select.append(make("option", { value: label }, label));
+  select.value = label;
+}
+
+function say(text) {
+  byId("status").textContent = text;
+}
+
+function complain(problem, retry) {
+  if (problem.status === 401) {
+    logIn(retry);
+    return;
+  }
+  byId("trouble-text").textContent = problem.message;
+  state.retry = retry;
+  show("retry", problem.status === 0 || problem.status >= 500 || problem.status === 409);
+  show("trouble");
+}
+
+// Searching
+
+async function ask(query, { remember = true } = {}) {
+  state.running?.abort();
+  const running = (state.running = new AbortController());
+  state.query = query;
+  const asked = wishes();
+  show("trouble", false);
+  showWaiting(Number(asked.k) || 1);
+  say("Searching.");
+  byId("copy").disabled = true;
+  show("address", false);
+  try {
+    if (query.file) checkFile(query.file);
+    const item = query.item === undefined ? null : await server.getItem(query.item);
+    const answer = await server.search(query, asked, running.signal);
+    if (running.signal.aborted) return;
+    await showQuery(query, item, answer);
+    showAnswer(answer, item?.label ?? "", (id) => ask({ item: id }));
+    map.setQuery(answer.place, answer.neighbours.map((one) => one.id));
+    say(`${answer.neighbours.length} nearest images. ${byId("verdict").textContent}. ${byId("novelty").textContent}`);
+    byId("copy").disabled = false;
+    const link = writeLink(query, asked);
+    if (remember && link !== location.hash) history.pushState(null, "", link);
+    if (answer.index !== state.info?.index) await load();
+  } catch (problem) {
+    if (problem.name === "AbortError" || running.signal.aborted) return;
+    showNothing();
+    map.setQuery(null, []);
+    say("");
+    complain(problem, () => ask(query, { remember }));
+  }
+}
+
+function checkFile(file) {
+  const most = state.info?.most_bytes ?? Infinity;
+  if (file.size > most) {
+    throw new server.Problem(`The image is larger than ${Math.floor(most / 2 ** 20)} MB; shrink it.`, 413);
+  }
+}
+
+async function showQuery(query, item, answer) {
+  const image = byId("asked-image");
+  const note = byId("asked-note");
+  note.hidden = true;
+  const facts = item ? { label: item.label || "unknown", group: item.group, set: item.source, file: item.path } : {};
+  byId("asked-name").textContent = item ? item.id : (query.file ? answer.query : query.name);
+  byId("asked-facts").replaceChildren(
+    ...Object.entries(facts).filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
+  );
+  if (answer.thumbnail) {
+    const seen = toBlob(answer.thumbnail);
+    query.replay = answer.replay;
+    query.name = answer.query;
+    query.small = await shrink(seen).catch(() => "");
+    setPicture(image, seen);
+  } else if (item) {
+    await showItemPicture(image, note, item.id);
+  } else {
+    showCarried(image, note, query.small);
+  }
+  image.alt = item ? `Indexed item ${item.id}` : "The query as the encoder sees it";
+  show("asked");
+}
+
+function setPicture(image, blob) {
+  if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src);
+  image.src = URL.createObjectURL(blob);
+  image.hidden = false;
+}
+
+async function showItemPicture(image, note, id) {
+  try {
+    setPicture(image, await server.getPicture(id));
+  } catch (problem) {
+    image.src = server.thumbnailPath(id);
+    image.hidden = false;
+    note.textContent = problem.message;
+    note.hidden = false;
+  }
+}
+
+function showCarried(image, note, small) {
+  try {
+    setPicture(image, toBlob(small));
+    if (!small) throw new Error("no picture");
+    note.textContent = "From a link: the picture is a small one, the answer that of the whole image.";
+  } catch {
+    image.hidden = true;
+    note.textContent = "From a link, which carries no picture.";
+  }
+  note.hidden = false;
+}
+
+// What is served
+
+async function load() {
+  try {
+    state.info = await server.getInfo();
+  } catch (problem) {
+    if (problem.status !== 401) byId("served").textContent = problem.status === 409 ? "no index yet" : "not connected";
+    if (problem.status === 409) byId("map-note").textContent = "There is no index to draw yet.";
+    complain(problem, start);
+    return false;
+  }
+  const { run, items, examples, labels } = state.info;
+  byId("served").textContent = `${run} · ${items.toLocaleString("en")} indexed images`;
+  const chosen = byId("label").value;
+  byId("label").replaceChildren(
+    make("option", { value: "" }, "all labels"),
+    ...Object.entries(labels).filter(([name]) => name !== "")
+      .map(([name, number]) => make("option", { value: name }, `${name} (${number.toLocaleString("en")})`)),
+  );
+  setWishes({ ...wishes(), label: chosen });
+  byId("examples").replaceChildren(...examples.map(example));
+  await loadMap();
+  return true;
+}
+
+function example({ id, label }) {
+  const image = picture(make("img", { src: server.thumbnailPath(id), alt: "" }));
+  const button = make(
+    "button",
+    { type: "button", "aria-label": `Search from an example of ${label || "no label"}`, title: id, onclick: () => ask({ item: id }) },
+    image, make("span", {}, label || "no label"),
+  );
+  return make("li", {}, button);
+}
+
+async function loadMap() {
+  try {
+    const data = await server.getMap();
+    map.setData(data);
+    if (data.pending) setTimeout(loadMapAgain, MAP_AGAIN, data.way);
+  } catch (problem) {
+    byId("map-note").textContent = problem.message;
+  }
+}
+
+async function loadMapAgain(before) {
+  const data = await server.getMap().catch(() => null);
+  if (data === null) return;
+  if (data.way === before && data.pending) {
+    setTimeout(loadMapAgain, MAP_AGAIN, before);
+    return;
+  }
+  map.setData(data);
+  if (state.query) await ask(state.query, { remember: false }); // its place is another now
+}
+
+async function start() {
+  show("trouble", false);
+  if (await load()) await restore();
+}
+
+async function restore() {
+  const { query, wishes: wanted } = readLink(location.hash);
+  setWishes(wanted);
+  if (query) await ask(query, { remember: false });
+  else if (state.query) {
+    state.query = null;
+    showNothing();
+    show("asked", false);
+    map.setQuery(null, []);
+  }
+}
+
+// The token
+
+let afterLogin = start;
+function logIn(retry) {
+  afterLogin = retry;
+  byId("served").textContent = "locked";
+  if (!byId("login").open) byId("login").showModal();
+}
+
+byId("login").addEventListener("cancel", (event) => event.preventDefault());
+byId("login-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  show("login-trouble", false);
+  try {
+    await server.logIn(byId("token").value);
+    byId("token").value = "";
+    byId("login").close();
+    await afterLogin();
+  } catch (problem) {
+    byId("login-trouble").textContent = problem.status === 401 ? "This is not the token." : problem.message;
+    show("login-trouble");
+  }
+});
+
+// Ways to ask
+
+const askFile = (file) => file && ask({ file });
+
+byId("file").addEventListener("change", (event) => {
+  askFile(event.target.files[0]);
+  event.target.value = ""; // so that the same file can be chosen again
+});
+document.addEventListener("paste", (event) => askFile(event.clipboardData?.files[0]));
+document.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  document.body.classList.add("dragging");
+});
+document.addEventListener("dragleave", (event) => {
+  if (event.relatedTarget === null) document.body.classList.remove("dragging");
+});
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  document.body.classList.remove("dragging");
+  askFile(event.dataTransfer.files[0]);
+});
+for (const id of ["k", "label", "self"]) {
+  byId(id).addEventListener("change", () => state.query && ask(state.query));
+}
+byId("retry").addEventListener("click", () => state.retry?.());
+byId("copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    byId("copy").textContent = "Copied";
+    say("Link copied.");
+    setTimeout(() => { byId("copy").textContent = "Copy link to this view"; }, 2000);
+  } catch { // not every browser allows it everywhere: then by hand
+    byId("address").value = location.href;
+    show("address");
+    byId("address").select();
+  }
+});
+addEventListener("popstate", restore);
+
+start();

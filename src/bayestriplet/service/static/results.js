@@ -1,0 +1,125 @@
+// What a search found: the grid, the bars, the gauge.
+
+import { byId, make, picture, show } from "./element.js";
+import { thumbnailPath } from "./server.js";
+
+const percent = (share) => (share > 0 && share < 0.0005 ? "< 0.1%" : `${(100 * share).toFixed(1)}%`);
+const named = (label) => (label === "" ? "no label" : label);
+
+export function showWaiting(k) {
+  const results = byId("results");
+  results.classList.add("waiting");
+  results.replaceChildren(...Array.from({ length: Math.min(k, 10) }, () => make("li", { "aria-hidden": "true" })));
+  byId("answer").setAttribute("aria-busy", "true");
+  show("results");
+  show("empty", false);
+  show("legend", false);
+  byId("verdict").textContent = "Searching …";
+}
+
+export function showNothing() {
+  byId("results").replaceChildren();
+  byId("verdict").textContent = "";
+  byId("answer").removeAttribute("aria-busy");
+  for (const id of ["results", "legend", "says"]) show(id, false);
+  for (const id of ["empty", "says-empty"]) show(id);
+}
+
+// Labels are compared with that of the query if it is known, else with the neighbours' majority.
+export function showAnswer(answer, ownLabel, onItem) {
+  const compared = ownLabel || answer.vote?.label || "";
+  const results = byId("results");
+  results.classList.remove("waiting");
+  results.replaceChildren(...answer.neighbours.map((one) => card(one, compared, ownLabel, onItem)));
+  results.scrollTop = 0;
+  byId("answer").removeAttribute("aria-busy");
+  show("results", answer.neighbours.length > 0);
+  show("empty", false);
+  showVerdict(answer);
+  const legend = byId("legend");
+  legend.hidden = compared === "" || answer.neighbours.length === 0;
+  const against = ownLabel ? `the query’s own label, ${ownLabel}` : `the majority of these neighbours, ${compared}`;
+  legend.textContent = `✓ and a solid frame: the same label as ${against}. ✗ and a dashed frame: another label.`;
+  showClasses(answer);
+}
+
+function card(one, compared, ownLabel, onItem) {
+  const match = one.label !== "" && one.label === compared;
+  const known = one.label !== "" && compared !== "";
+  const sign = known ? (match ? "✓ same label" : "✗ other label") : "label unknown";
+  const than = ownLabel ? "the query" : "the majority";
+  const told = known ? (match ? `the same label as ${than}` : `another label than ${than}`) : "label unknown";
+  const spoken = `Rank ${one.rank}: ${named(one.label)}, distance ${one.distance.toFixed(4)}, ${told}. Search from this item.`;
+  const button = make(
+    "button",
+    { type: "button", class: known ? (match ? "match" : "mismatch") : "", "aria-label": spoken, title: one.path || one.id,
+      onclick: () => onItem(one.id) },
+    picture(make("img", { src: thumbnailPath(one.id), alt: "", loading: "lazy" })),
+    make("span", { class: "name" }, named(one.label)),
+    make("span", { class: "distance" }, one.distance.toFixed(4)),
+    make("span", { class: "sign" }, sign),
+  );
+  return make("li", {}, button);
+}
+
+function showVerdict(answer) {
+  const number = answer.neighbours.length;
+  const verdict = byId("verdict");
+  if (number === 0) verdict.textContent = "The index holds no other items.";
+  else if (answer.vote === null) verdict.textContent = "No neighbour has a label.";
+  else {
+    const agree = Math.round(answer.vote.share * number);
+    verdict.replaceChildren(make("strong", {}, answer.vote.label), `: ${agree} of ${number} neighbours`);
+  }
+}
+
+function showClasses(answer) {
+  const known = answer.probabilities !== null;
+  show("says", known);
+  show("says-empty", !known);
+  if (!known) {
+    byId("says-empty").firstElementChild.textContent =
+      "This run keeps no class distributions, so there are no probabilities and no novelty.";
+    return;
+  }
+  const shares = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]);
+  byId("bars").replaceChildren(...shares.map(([name, share], place) => bar(name, share, place === 0)));
+  showNovelty(answer);
+}
+
+function bar(name, share, first) {
+  const fill = make("span", {});
+  fill.style.width = `${100 * share}%`;
+  return make(
+    "li",
+    first ? { class: "first" } : {},
+    make("span", { class: "name", title: name }, name),
+    make("span", { class: "rail", "aria-hidden": "true" }, fill),
+    make("span", { class: "share" }, percent(share)),
+  );
+}
+
+// [up to, word, what it means]
+const BANDS = [
+  [75, "Ordinary", "held-out images are often as novel as this one"],
+  [95, "Somewhat unusual", "few held-out images are as novel"],
+  [99, "Unusual", "hardly any held-out image is as novel; look twice"],
+  [Infinity, "Unlike anything indexed", "the neighbours and probabilities may mean nothing"],
+];
+
+function showNovelty(answer) {
+  const gauge = byId("gauge");
+  const words = byId("novelty");
+  gauge.hidden = answer.novelty === null;
+  words.classList.toggle("unlike", answer.unlike);
+  if (answer.novelty === null) {
+    words.textContent = "This run has no held-out images to compare with.";
+    return;
+  }
+  const [, word, meaning] = BANDS.find(([upTo]) => answer.novelty <= upTo);
+  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.`;
+  words.replaceChildren(make("strong", {}, `${word}: `), text);
+  gauge.setAttribute("aria-valuenow", answer.novelty.toFixed(1));
+  gauge.setAttribute("aria-valuetext", `${word}: ${text}`);
+  byId("needle").style.left = `${answer.novelty}%`;
+}

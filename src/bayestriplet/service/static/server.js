@@ -1,0 +1,51 @@
+// Requests to the server; what goes wrong becomes a sentence.
+
+export class Problem extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const GONE = "The server does not answer. Is “bayestriplet serve” still running, and the network there?";
+
+function sentence(text) {
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.?!…]$/.test(whole) ? whole : `${whole}.`;
+}
+
+async function ask(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(GONE, 0);
+  }
+  if (response.ok) return response;
+  let message = `The server answered with status ${response.status}`;
+  try {
+    message = (await response.json()).message;
+  } catch { /* no JSON: the status has to do */ }
+  throw new Problem(sentence(message), response.status);
+}
+
+export const itemPath = (id) => `/api/items/${id.split("/").map(encodeURIComponent).join("/")}`;
+export const thumbnailPath = (id) => `${itemPath(id)}/image?thumbnail=true`;
+
+export const getInfo = async () => (await ask("/api/info")).json();
+export const getMap = async () => (await ask("/api/map")).json();
+export const getItem = async (id) => (await ask(itemPath(id))).json();
+export const getPicture = async (id) => (await ask(`${itemPath(id)}/image`)).blob();
+export const logIn = (token) => ask("/api/session", { method: "POST", headers: { authorization: `Bearer ${token}` } });
+
+export async function search(query, wishes, signal) {
+  const form = new FormData();
+  if (query.file) form.set("image", query.file, query.file.name || "pasted image");
+  else if (query.item !== undefined) form.set("item", query.item);
+  else form.set("replay", query.replay);
+  form.set("k", wishes.k);
+  if (wishes.label) form.set("label", wishes.label);
+  form.set("exclude_self", wishes.excludeSelf ? "true" : "false");
+  return (await ask("/api/search", { method: "POST", body: form, signal })).json();
+}

@@ -1,0 +1,137 @@
+"""The form that a search is asked with: read under limits, and checked."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import numpy as np
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from bayestriplet.errors import InputError
+from bayestriplet.options import nearest
+from bayestriplet.retrieval.index import FILTERS
+from bayestriplet.retrieval.items import Vectors
+from bayestriplet.service.questions import Wish
+from bayestriplet.service.refusals import RefusalError
+
+MOST_BYTES = 32 * 2**20  # of an upload
+LONGEST = 64 * 2**10  # bytes of a field that is no file
+PATIENCE = 30.0  # seconds for an upload to arrive
+WAYS = ("image", "item", "replay")
+FIELDS = (*WAYS, "k", *FILTERS, "exclude_self")
+HASH_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A checked form: one of image, item and replay is set."""
+
+    wish: Wish
+    image: bytes | None = None
+    name: str = ""
+    """Of the image's file, as its sender calls it."""
+    item: str | None = None
+    replay: str | None = None
+
+
+async def read_search(request: Request) -> Asked:
+    """Return what a search asks for."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "multipart/form-data":
+        raise RefusalError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "a search is a form (multipart/form-data) with an image, such as `curl -F image=@FILE`",
+        )
+    limits = {"max_files": 1, "max_fields": 2 * len(FIELDS), "max_part_size": LONGEST}
+    parser = MultiPartParser(request.headers, _counted(request), **limits)
+    parser.spool_max_size = MOST_BYTES + 1  # in memory: nothing that is sent touches the disk
+    try:
+        async with asyncio.timeout(PATIENCE):
+            form = await parser.parse()
+    except MultiPartException as error:
+        message = f"the form cannot be read: {error.message.rstrip('.').lower()}"
+        raise RefusalError(HTTPStatus.BAD_REQUEST, message) from None
+    except TimeoutError:
+        message = f"the upload did not arrive within {PATIENCE:.0f} seconds"
+        raise RefusalError(HTTPStatus.REQUEST_TIMEOUT, message) from None
+    try:
+        return await _check(form)
+    finally:
+        await form.close()
+
+
+async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
+    """Yield the body of a request until it is too large."""
+    message = f"the upload is larger than {MOST_BYTES // 2**20} MB; shrink the image"
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > MOST_BYTES:
+        raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    seen = 0
+    async for chunk in request.stream():
+        seen += len(chunk)
+        if seen > MOST_BYTES:
+            raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+        yield chunk
+
+
+async def _check(form: FormData) -> Asked:
+    names = [name for name, _ in form.multi_items()]
+    for name in names:
+        if name not in FIELDS:
+            hint = nearest(name, FIELDS)
+            raise InputError(f"there is no field {name[:100]!r}{hint}; the fields are {', '.join(FIELDS)}")
+        if names.count(name) > 1:
+            raise InputError(f"{name} is given {names.count(name)} times; once is allowed")
+        if isinstance(form[name], UploadFile) != (name == "image"):
+            raise InputError(f"{name} must be {'a file' if name == 'image' else 'text, not a file'}")
+    given = [way for way in WAYS if way in form]
+    if len(given) != 1:
+        told = " and ".join(given) or "none"
+        raise InputError(f"a search needs one of image (a file), item (an id) and replay; got {told}")
+    texts = {name: value for name, value in form.items() if isinstance(value, str)}
+    wish = Wish(
+        k=_whole(texts.get("k", "10")),
+        where=tuple((field, texts[field]) for field in FILTERS if field in texts),
+        exclude_self=_flag(texts.get("exclude_self", "false")),
+    )
+    image = form.get("image")
+    if isinstance(image, UploadFile):
+        return Asked(wish, image=await image.read(), name=(image.filename or "image")[:200])
+    return Asked(wish, item=texts.get("item"), replay=texts.get("replay"))
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text[:20])
+    except ValueError:
+        raise InputError(f"k must be a whole number; got {text[:100]!r}") from None
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InputError(f"exclude_self must be true or false; got {text[:100]!r}")
+    return text == "true"
+
+
+def write_replay(vector: Vectors, own_hash: str) -> str:
+    """Return a query as text that asks the same again: the hash of its pixels, and its vector (D,)."""
+    content = bytes.fromhex(own_hash).ljust(HASH_BYTES, b"\0") + vector.astype("<f4").tobytes()
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def read_replay(text: str, dim: int) -> tuple[Vectors, str]:
+    """Return the vector (D,) and the hash of a text that :func:`write_replay` made."""
+    try:
+        content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        content = b""
+    vector = np.frombuffer(content[HASH_BYTES : HASH_BYTES + 4 * dim], "<f4").astype(np.float32) \
+        if len(content) == HASH_BYTES + 4 * dim else np.empty(0, np.float32)  # fmt: skip
+    if len(vector) != dim or not np.isfinite(vector).all():
+        raise InputError("replay must be what an earlier answer of this run gave; this is not, or not whole")
+    return vector, content[:HASH_BYTES].hex()

@@ -1,0 +1,406 @@
+"""The page in a real browser: what people see and do, and that nothing of it breaks the policy."""
+
+import io
+import json
+import re
+import shutil
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bayestriplet.retrieval.index import Index
+from tests.service.browsers import FLAGS, find_browser
+from tests.service.servers import HOSTILE, Server, fill_folder, save_scan
+
+# plotly.js adds a style sheet for geographic maps when it loads; the policy refuses it, and none is drawn.
+KNOWN = re.compile(r"style-src-elem \S+/static/plotly\.js")
+WATCH = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.log("refused:", event.violatedDirective, event.sourceFile));
+"""
+DESKTOP, PHONE = {"width": 1360, "height": 940}, {"width": 390, "height": 844}
+PATIENCE = 60_000  # milliseconds: other tests may have the cores
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = find_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page; at the end, nothing may have been refused, failed or fetched from elsewhere."""
+    contexts, complaints = [], []
+
+    def open_page(address, size=DESKTOP, ready="#examples button", **options):
+        context = browser.new_context(viewport=size, **options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(WATCH)
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on("console", lambda message: _note(message, complaints))
+        page.on("request", lambda request: _check_origin(request.url, address, complaints))
+        page.goto(address)
+        page.wait_for_selector(ready)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _note(message, complaints):
+    if message.text.startswith("refused:") and not KNOWN.search(message.text):
+        complaints.append(message.text)
+
+
+def _check_origin(url, address, complaints):
+    origin = "/".join(address.split("/")[:3])
+    if not url.startswith((origin, f"blob:{origin}")):
+        complaints.append(f"from elsewhere: {url}")
+
+
+def upload(page, path):
+    page.set_input_files("#file", path)
+
+
+def results(page):
+    page.wait_for_selector("#results button")
+    return page.locator("#results button")
+
+
+def wait(page, condition, given=None):
+    """Wait until a condition holds in the page; Playwright's own way needs eval, which the policy refuses."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(condition, given):
+        assert time.monotonic() < end, f"waited in vain for {condition}"
+        page.wait_for_timeout(30)
+
+
+def text(page, selector):
+    return page.locator(selector).inner_text()
+
+
+def click_point(page, number):
+    """Click a point of the map, where the browser has drawn it."""
+    page.wait_for_selector("#map .points path")
+    spot = page.locator("#map .points path").nth(number).bounding_box()
+    page.mouse.click(spot["x"] + spot["width"] / 2, spot["y"] + spot["height"] / 2)
+
+
+def test_an_upload_shows_neighbours_classes_novelty_and_its_place(server, visit, indexed, tmp_path):
+    query = save_scan(1003, tmp_path / "query.png")
+    page = visit(server.address)
+    assert "Nothing is searched for yet" in text(page, "#empty")
+    assert "run · 200 indexed images" in text(page, "#served")
+    upload(page, query)
+    cards = results(page)
+    expected = Index.open(indexed).search(query, 10)[0]
+    assert cards.count() == 10
+    for place, one in enumerate(expected.neighbours):
+        said = cards.nth(place).inner_text().split("\n")
+        same = "✓ same label" if one.label == expected.vote.label else "✗ other label"
+        assert said == [one.label, f"{one.distance:.4f}", same]
+        assert cards.nth(place).get_attribute("aria-label").startswith(f"Rank {place + 1}: {one.label}, ")
+    wait(page, "[...document.querySelectorAll('#results img')].every((i) => i.naturalWidth > 0)")
+    agree = round(expected.vote.share * 10)
+    assert text(page, "#verdict") == f"{expected.vote.label}: {agree} of 10 neighbours"
+    likely = sorted(expected.probabilities.items(), key=lambda pair: -pair[1])
+    assert text(page, "#bars li:first-child .name") == likely[0][0]
+    assert text(page, "#bars li:first-child .share") == f"{100 * likely[0][1]:.1f}%"
+    assert page.locator("#bars li").count() == 10
+    assert f"more novel than {expected.novelty:.1f}% of held-out images" in text(page, "#novelty")
+    assert page.locator("#gauge").get_attribute("aria-valuenow") == f"{expected.novelty:.1f}"
+    assert page.locator("#map text", has_text="query").count() == 1
+    assert text(page, "#asked-name") == "query.png"
+    assert page.locator("#status").inner_text().startswith("10 nearest images.")
+
+
+def test_mismatches_are_told_by_sign_and_frame(server, visit):
+    page = visit(server.address)
+    page.fill("#k", "60")
+    page.locator("#examples button").nth(1).click()
+    wait(page, "document.querySelectorAll('#results button').length === 60")
+    for kind, sign, frame in (("match", "✓ same label", "solid"), ("mismatch", "✗ other label", "dashed")):
+        card = page.locator(f"#results .{kind}").first
+        assert card.locator(".sign").inner_text() == sign
+        assert card.evaluate("(node) => getComputedStyle(node).borderTopStyle") == frame
+    assert "own label, " in text(page, "#legend")
+
+
+def test_a_picture_can_be_dropped_and_pasted(server, visit, tmp_path):
+    content = list(save_scan(1004, tmp_path / "query.png").read_bytes())
+    page = visit(server.address)
+    for event, carrier in (("drop", "dataTransfer"), ("paste", "clipboardData")):
+        page.evaluate(
+            """([content, kind, carrier]) => {
+                const data = new DataTransfer();
+                data.items.add(new File([new Uint8Array(content)], `${kind}.png`, { type: "image/png" }));
+                const event = new Event(kind, { bubbles: true, cancelable: true });
+                Object.defineProperty(event, carrier, { value: data });
+                document.body.dispatchEvent(event);
+            }""",
+            [content, event, carrier],
+        )
+        wait(page, f"document.getElementById('asked-name').textContent === '{event}.png'")
+        assert results(page).count() == 10
+
+
+def test_clicking_a_point_of_the_map_shows_the_item_and_searches_from_it(server, visit):
+    page = visit(server.address)
+    click_point(page, 5)
+    page.wait_for_selector("#results button")
+    name = text(page, "#asked-name")
+    known = server.get("/api/map")[1]
+    assert name in known["ids"]
+    assert f"label\n{known['labels'][known['ids'].index(name)]}" in text(page, "#asked-facts")
+    assert "file\n" in text(page, "#asked-facts")
+    assert (
+        page.locator("#asked-image").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 8
+    )
+    assert name in page.evaluate("decodeURIComponent(location.hash)")
+
+
+def test_k_and_label_narrow_the_search(server, visit):
+    page = visit(server.address)
+    page.locator("#examples button").first.click()
+    results(page)
+    page.fill("#k", "3")
+    page.press("#k", "Enter")
+    wait(page, "document.querySelectorAll('#results button').length === 3")
+    page.select_option("#label", "4")
+    wait(
+        page, "[...document.querySelectorAll('#results .name')].map((n) => n.textContent).join() === '4,4,4'"
+    )
+    page.fill("#k", "0")
+    page.press("#k", "Tab")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert text(page, "#trouble-text") == "K must be at least 1; got 0."
+
+
+def test_a_link_reproduces_the_view(server, visit, tmp_path):
+    page = visit(server.address)
+    page.fill("#k", "4")
+    upload(page, save_scan(1005, tmp_path / "query.png"))
+    results(page)
+    wait(page, "location.hash.includes('replay')")
+    page.select_option("#label", "3")
+    wait(page, "location.hash.includes('label=3')")
+    results(page)
+    shown, gauge = page.locator("#results").inner_text(), text(page, "#novelty")
+    again = visit(page.url, ready="#results button")
+    assert again.locator("#results").inner_text() == shown
+    assert text(again, "#novelty") == gauge
+    assert (again.input_value("#k"), again.input_value("#label")) == ("4", "3")
+    assert text(again, "#asked-name") == "query.png"
+    assert (
+        again.locator("#asked-image").evaluate("(image) => image.decode().then(() => image.naturalWidth)")
+        == 8
+    )
+    page.go_back()
+    wait(page, "!location.hash.includes('label=3')")
+    wait(page, "document.getElementById('label').value === ''")
+    broken = visit(f"{server.address}/#replay=nonsense&k=4", ready="#trouble:not([hidden])")
+    assert "Replay must be what an earlier answer" in text(broken, "#trouble-text")
+
+
+def test_the_link_can_be_copied(server, visit):
+    page = visit(server.address, permissions=["clipboard-read", "clipboard-write"])
+    page.locator("#examples button").first.click()
+    results(page)
+    page.wait_for_selector("#copy:enabled")
+    page.click("#copy")
+    wait(page, "document.getElementById('copy').textContent === 'Copied'")
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("note.png", b"just text", "The image is not an image."),
+        ("cut.png", None, "The image is truncated."),
+        ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "The image is not an image."),
+        ("large.tif", bytes(33 * 2**20), "The image is larger than 32 MB; shrink it."),
+    ],
+)
+def test_a_bad_file_is_told_in_words_and_the_next_one_works(server, visit, tmp_path, name, content, message):
+    if content is None:
+        whole = io.BytesIO()
+        noise = np.random.default_rng(0).integers(0, 255, (50, 50), np.uint8)
+        Image.fromarray(noise).save(whole, "PNG")
+        content = whole.getvalue()[:900]
+    (tmp_path / name).write_bytes(content)
+    page = visit(server.address)
+    upload(page, tmp_path / name)
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert text(page, "#trouble-text") == message
+    assert page.locator("#retry").is_hidden()
+    assert page.locator("#empty").is_visible()
+    upload(page, save_scan(1006, tmp_path / "good.png"))
+    assert results(page).count() == 10
+    assert page.locator("#trouble").is_hidden()
+
+
+def test_scripts_in_labels_and_file_names_stay_text(server, visit):
+    page = visit(server.address)
+    page.locator("#examples button", has_text=HOSTILE[:10]).click()
+    results(page)
+    wait(page, "document.getElementById('asked-name').textContent.includes('<b>')")
+    assert HOSTILE in text(page, "#asked-facts")
+    assert page.locator("#verdict strong").inner_text() == HOSTILE
+    assert page.locator("#results img[src='x'], #map img[src='x'], #bars img, main b").count() == 0
+    assert page.locator("#map text", has_text="<img src=x").count() >= 1
+    assert HOSTILE in page.locator("#label").inner_text()
+
+
+def test_it_can_be_used_by_keyboard_alone(server, visit, tmp_path):
+    page = visit(server.address)
+    page.wait_for_selector("#map .points path")
+    seen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate("document.activeElement.id || document.activeElement.closest('ul')?.id || ''")
+        )
+        if seen[-1] == "map":
+            break
+    for place in ("file", "k", "label", "self", "examples", "map"):
+        assert place in seen, seen
+    ring = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert ring == "solid"
+    page.keyboard.press("ArrowRight")
+    wait(page, "document.getElementById('status').textContent.includes('scans/')")
+    first = text(page, "#point-text")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    wait(page, "(first) => document.getElementById('point-text').textContent !== first", given=first)
+    wanted = text(page, "#point-text").split(" · ")[1]
+    page.keyboard.press("Enter")
+    wait(page, "(name) => document.getElementById('asked-name').textContent === name", given=wanted)
+    results(page)
+    page.focus("#results button >> nth=2")
+    name = page.locator("#results button").nth(2).get_attribute("title")
+    page.keyboard.press("Enter")
+    wait(page, "(path) => document.getElementById('asked-facts').textContent.includes(path)", given=name)
+
+
+def test_a_screen_reader_finds_names_and_states(server, visit):
+    page = visit(server.address)
+    assert page.locator("html").get_attribute("lang") == "en"
+    unnamed = page.evaluate(
+        """[...document.querySelectorAll('button, input, select, [role=application], [role=meter]')]
+        .filter((n) => !n.hidden && !n.closest('[hidden], dialog'))
+        .filter((n) => !(n.ariaLabel || n.getAttribute('aria-labelledby') || n.labels?.length
+          || n.textContent.trim()))
+        .map((n) => n.outerHTML)"""
+    )
+    assert unnamed == []
+    assert page.locator("main section").count() == page.locator("main section[aria-labelledby]").count()
+    assert page.locator("img:not([alt])").count() == 0
+    assert page.locator("[role=status][aria-live=polite]").count() == 1
+    assert page.locator("[role=alert]").count() >= 1
+
+
+@pytest.mark.parametrize(
+    "size", [PHONE, {"width": 820, "height": 1180}, DESKTOP], ids=["phone", "tablet", "desktop"]
+)
+def test_nothing_sticks_out_at_any_size(server, visit, size):
+    page = visit(server.address, size)
+    page.locator("#examples button", has_text=HOSTILE[:10]).click()
+    results(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if size is PHONE:
+        small = page.evaluate(
+            "[...document.querySelectorAll('#results button, #examples button')]"
+            ".map((n) => n.getBoundingClientRect()).filter((r) => r.width < 44 || r.height < 44).length"
+        )
+        assert small == 0
+
+
+def test_the_description_of_the_api_is_readable(server, visit):
+    page = visit(f"{server.address}/docs", ready="section.panel")
+    assert page.locator("section.panel").count() == 7
+    assert "POST /api/search" in page.locator("#operations").inner_text()
+
+
+def test_a_server_that_is_gone_and_comes_back(indexed, visit, tmp_path):
+    server = Server(indexed)
+    page = visit(server.address)
+    server.stop()
+    upload(page, save_scan(1007, tmp_path / "query.png"))
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert "The server does not answer" in text(page, "#trouble-text")
+    assert page.locator("#empty").is_visible()
+    again = Server(indexed, "--port", str(server.port))
+    try:
+        page.click("#retry")
+        assert results(page).count() == 10
+        assert page.locator("#trouble").is_hidden()
+    finally:
+        again.stop()
+
+
+def test_no_index_yet_and_then_one(digits_run, visit, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("*.ckpt"))
+    server = Server(run)
+    try:
+        page = visit(server.address, ready="#trouble:not([hidden])")
+        assert f"has no index yet: `bayestriplet index {run} IMAGES` makes one." in text(
+            page, "#trouble-text"
+        )
+        Index.open(run).update(str(fill_folder(tmp_path / "scans", range(20))))
+        page.click("#retry")
+        page.locator("#examples button").first.click()
+        assert results(page).count() == 10
+    finally:
+        server.stop()
+
+
+def test_files_that_moved_are_told_and_a_changed_index_is_followed(digits_run, visit, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("*.ckpt"))
+    scans = fill_folder(tmp_path / "scans", range(20))
+    Index.open(run).update(str(scans))
+    server = Server(run)
+    try:
+        page = visit(server.address)
+        scans.rename(tmp_path / "elsewhere")
+        page.locator("#examples button").first.click()
+        page.wait_for_selector("#asked-note:not([hidden])")
+        assert "is no longer where it was indexed; the thumbnail is kept" in text(page, "#asked-note")
+        assert page.locator("#asked-image").evaluate("(i) => i.decode().then(() => i.naturalWidth)") == 8
+        Index.open(run).update(str(fill_folder(tmp_path / "scans", range(30))))
+        page.locator("#examples button").nth(2).click()
+        wait(page, "document.getElementById('served').textContent.includes('30 indexed images')")
+    finally:
+        server.stop()
+
+
+def test_a_token_is_asked_for(indexed, visit):
+    server = Server(indexed, "--token", "open-sesame")
+    try:
+        page = visit(server.address, ready="#login[open]")
+        page.fill("#token", "wrong")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#login-trouble:not([hidden])")
+        assert text(page, "#login-trouble") == "This is not the token."
+        page.fill("#token", "open-sesame")
+        page.keyboard.press("Enter")
+        page.locator("#examples button").first.click()
+        assert results(page).count() == 10
+        wait(page, "[...document.querySelectorAll('#results img')].every((i) => i.naturalWidth > 0)")
+        assert "open-sesame" not in json.dumps(
+            page.evaluate("[location.href, {...localStorage}, document.cookie]")
+        )
+    finally:
+        server.stop()

@@ -62,7 +62,9 @@ class Server:
         """Stop the server; return its exit code, what it said after its address, and its log."""
         self.process.send_signal(kind)
         code = self.process.wait(60)
-        said, log = self.said.splitlines()[1:], [json.loads(line) for line in read(self.log).splitlines()]
+        said, written = self.said.splitlines()[1:], read(self.log)
+        assert all(line.startswith("{") for line in written.splitlines()), written[-4000:]
+        log = [json.loads(line) for line in written.splitlines()]
         self.output.close()
         self.log.close()
         return code, said, log

@@ -29,11 +29,9 @@ class JsonLines(logging.Formatter):
 
 
 def start_logging() -> None:
-    """Send the log of the service, and what the server below it has to complain of, to standard error."""
+    """Send the log of the service, and what libraries have to complain of, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name, level in (("bayestriplet.service", logging.INFO), ("uvicorn", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    log.setLevel(logging.INFO)
     warnings.simplefilter("ignore")  # Pillow warns of odd tags in images, with their content

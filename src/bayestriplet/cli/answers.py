@@ -44,8 +44,8 @@ def describe(answer: Answer, classes: int = SHOWN) -> str:
     return f"{answer.query}: " + "; ".join(parts)
 
 
-def note_moved(answers: list[Answer]) -> None:
-    """Say on standard error when files are not where they were indexed; the index has what it needs."""
+def note_moved(answers: list[Answer]) -> bool:
+    """Say on standard error, and return, whether files are not where they were indexed."""
     paths = {one.path for answer in answers for one in answer.neighbours if one.path}
     gone = sum(not Path(path).exists() for path in paths)
     if gone:
@@ -54,3 +54,4 @@ def note_moved(answers: list[Answer]) -> None:
             "`bayestriplet index` brings the index up to date",
             file=sys.stderr,
         )
+    return gone > 0

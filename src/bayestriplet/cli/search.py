@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bayestriplet.retrieval.answers import Answer
 
 BATCH = 256  # queries read at a time
+MOVED = 3  # exit status of a search that was answered, but with paths that lead nowhere
 
 
 def search(
@@ -63,7 +64,8 @@ def search(
         print(json_text.dumps(values[0] if one else values, indent=1))
     elif montage is not None:
         typer.echo(f"{montage}: the query and its nearest neighbours")
-    note_moved(answers)
+    if note_moved(answers):
+        raise typer.Exit(MOVED)
 
 
 def parse_where(texts: list[str]) -> dict[str, str]:

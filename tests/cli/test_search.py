@@ -207,7 +207,7 @@ def test_files_that_were_moved_are_noted_and_the_answer_given(digits_run, query,
     call("index", run, tmp_path / "scans")
     (tmp_path / "scans").rename(tmp_path / "elsewhere")
     code, said, errors = call("search", run, query, "-k", "3", "--montage", tmp_path / "montage.png")
-    assert (code, "3/3.png" in said.replace("\n", "")) == (3, True)
+    assert (code, "3/3.png" in "".join(said.split())) == (3, True)
     assert errors.startswith("Note: 3 of these 3 files are no longer where they were indexed; ")
     assert (tmp_path / "montage.png").is_file()
     assert_one_line(call("index", run, tmp_path / "scans"), "there is no file or folder")

@@ -1,5 +1,6 @@
 """``bayestriplet serve``."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,8 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the search page and its API until Ctrl-C; what is indexed meanwhile is found at once."""
+    # Before NumPy and FAISS are imported: single queries are too small for threads to share.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from bayestriplet.service.server import serve as serve_run
 
     def announce(address: str, indexed: bool) -> None:

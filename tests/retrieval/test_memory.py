@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+from bayestriplet.retrieval.cells import Cells, recall_of
 from bayestriplet.retrieval.columns import Column
-from bayestriplet.retrieval.graph import Graph, recall_of
+from bayestriplet.retrieval.items import FIELDS
+from bayestriplet.retrieval.memory import Memory
 
 
 @pytest.mark.parametrize(
@@ -31,20 +33,40 @@ def test_recall_counts_distances_so_that_either_of_two_that_coincide_is_right():
     assert recall_of(np.array([[1.0, 2.001], [1.0, 1.0]], np.float32), exact, 0.01) == 1
 
 
-def test_a_graph_finds_what_a_slow_loop_finds_also_where_items_coincide(tmp_path):
+def test_cells_find_what_a_slow_loop_finds_also_where_items_coincide(tmp_path):
     rng = np.random.default_rng(0)
     vectors = np.repeat(rng.normal(size=(400, 8)), 5, axis=0).astype(np.float32)
-    graph = Graph.build(vectors)
-    assert graph.recall >= 0.99
-    graph.save(tmp_path / "graph")
-    loaded = Graph.load(tmp_path / "graph", graph.breadth, graph.recall)
-    assert (loaded.vectors == vectors).all()
-    queries = rng.normal(size=(50, 8)).astype(np.float32)
+    cells = Cells.build(vectors)
+    assert cells.recall >= 0.99
+    cells.save(tmp_path / "cells")
+    loaded = Cells.load(tmp_path / "cells", cells.breadth, cells.recall)
+    queries = (vectors[::40] + 0.3 * rng.normal(size=(50, 8))).astype(np.float32)
     distances = np.sort(((vectors[None] - queries[:, None]) ** 2).sum(2), axis=1)[:, :10]
-    found, _ = loaded.search(queries, 10)
+    found, rows = loaded.search(queries, 10)
     assert (found <= distances[:, -1:] + 1e-4).mean() >= 0.99
+    np.testing.assert_allclose(((vectors[rows] - queries[:, None]) ** 2).sum(2), found, rtol=1e-4)
 
 
-def test_a_graph_that_cannot_reach_the_recall_is_none(monkeypatch):
-    monkeypatch.setattr("bayestriplet.retrieval.graph.WANTED", 1.1)
-    assert Graph.build(np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)) is None
+def test_cells_are_as_wide_as_the_recall_needs_in_clumps_far_apart():
+    rng = np.random.default_rng(0)
+    clumps = 100 * rng.normal(size=(30, 16))
+    vectors = (clumps[rng.integers(0, 30, 6000)] + rng.normal(size=(6000, 16))).astype(np.float32)
+    cells = Cells.build(vectors)
+    assert cells.index.nlist == 6000 // 40
+    assert cells.recall >= 0.99
+
+
+def test_cells_that_cannot_reach_the_recall_are_none(monkeypatch):
+    monkeypatch.setattr("bayestriplet.retrieval.cells.WANTED", 1.1)
+    assert Cells.build(np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)) is None
+
+
+@pytest.mark.parametrize("k", [3, 900])
+def test_a_search_in_cells_returns_as_many_as_are_wanted(k):
+    rng = np.random.default_rng(0)
+    vectors = (10 * np.eye(8)[rng.integers(0, 8, 2000)] + rng.normal(size=(2000, 8))).astype(np.float32)
+    columns = {field: Column.of([f"{field}{i}" for i in range(2000)]) for field in FIELDS}
+    cells = Cells.build(vectors)
+    hits = Memory("key", "print", vectors, columns, cells).search(vectors[:5], k, {})
+    assert [len(one) for one in hits] == [k] * 5
+    assert [one[0].item.id for one in hits] == [f"id{i}" for i in range(5)]

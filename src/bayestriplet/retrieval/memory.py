@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.data.progress import Progress
+from bayestriplet.retrieval.cells import Cells, import_faiss
 from bayestriplet.retrieval.columns import Column
-from bayestriplet.retrieval.graph import Graph, import_faiss
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
 
-FORMAT = 1
+FORMAT = 2
 APPROXIMATE_FROM = 50_000  # items
 BLOCK_CELLS = 4_000_000  # numbers compared at a time when distances are made exact
 
@@ -32,25 +32,25 @@ class Memory:
     fingerprint: str
     vectors: Vectors
     columns: dict[str, Column]
-    graph: Graph | None = None
+    cells: Cells | None = None
 
     @classmethod
     def make(
         cls, key: str, fingerprint: str, vectors: Vectors, columns: dict[str, Column],
         progress: Progress | None = None,
     ) -> "Memory":  # fmt: skip
-        """Return a table's content ready for searching, from 50,000 items on with a graph."""
-        graph = Graph.build(vectors, progress) if len(vectors) >= APPROXIMATE_FROM else None
-        return cls(key, fingerprint, vectors if graph is None else graph.vectors, columns, graph)
+        """Return a table's content ready for searching, from 50,000 items on in cells."""
+        cells = Cells.build(vectors, progress) if len(vectors) >= APPROXIMATE_FROM else None
+        return cls(key, fingerprint, vectors, columns, cells)
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def describe(self) -> str:
         """Return how it searches."""
-        if self.graph is None:
+        if self.cells is None:
             return "search is exact"
-        return f"search is approximate, with a recall@10 of {self.graph.recall:.4f} against exact search"
+        return f"search is approximate, with a recall@10 of {self.cells.recall:.4f} against exact search"
 
     def items(self, rows: NDArray[np.int64] | None = None) -> list[Item]:
         """Return what is known of some rows, or of all."""
@@ -97,8 +97,10 @@ class Memory:
             return np.empty((len(queries), 0), np.int64)
         if among is not None:
             return among[import_faiss().knn(queries, self.vectors[among], wanted)[1]]
-        if self.graph is not None:
-            return self.graph.search(queries, wanted)[1]
+        if self.cells is not None:
+            found: NDArray[np.int64] = self.cells.search(queries, wanted)[1]
+            if (found >= 0).all():  # else the cells that were looked into hold fewer than are wanted
+                return found
         return import_faiss().knn(queries, self.vectors, wanted)[1]
 
     def _exact_distances(self, queries: Vectors, found: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -129,11 +131,10 @@ class Memory:
         for field, column in self.columns.items():
             column.save(folder, field)
         about: dict[str, Any] = {"format": FORMAT, "fingerprint": self.fingerprint}
-        if self.graph is None:
-            np.save(folder / "vectors.npy", self.vectors)
-        else:
-            self.graph.save(folder / "graph.faiss")
-            about |= {"breadth": self.graph.breadth, "recall": self.graph.recall}
+        np.save(folder / "vectors.npy", self.vectors)
+        if self.cells is not None:
+            self.cells.save(folder / "cells.faiss")
+            about |= {"breadth": self.cells.breadth, "recall": self.cells.recall}
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
     @classmethod
@@ -145,12 +146,12 @@ class Memory:
             if about["format"] != FORMAT:
                 return None
             columns = {field: Column.load(here, field) for field in FIELDS}
-            graph = None
+            cells = None
             if "breadth" in about:
-                graph = Graph.load(here / "graph.faiss", about["breadth"], about["recall"])
-            vectors = np.load(here / "vectors.npy", mmap_mode="r") if graph is None else graph.vectors
+                cells = Cells.load(here / "cells.faiss", about["breadth"], about["recall"])
+            vectors = np.load(here / "vectors.npy", mmap_mode="r")
             if {len(vectors)} != {len(column.codes) for column in columns.values()}:
                 return None
-            return cls(key, about["fingerprint"], vectors, columns, graph)
+            return cls(key, about["fingerprint"], vectors, columns, cells)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError):
             return None

@@ -117,9 +117,9 @@ def searching_table(searches: dict[str, Any]) -> str:
     """Return what a batch of queries costs beside raw FAISS, by the number of items."""
     about = (
         "**What it costs** (`make bench`, two cores). Batches of 100 queries for their ten nearest of "
-        "so many vectors of 128 numbers, with all that is said of them, beside FAISS alone: its flat index for "
-        "exact searches, HNSW with a recall of at least 0.99 for approximate ones, and the same cells over "
-        "1,000,000 vectors, where HNSW does not get there.\n\n"
+        "so many vectors of 128 numbers, with all that is said of them, beside FAISS alone: its flat "
+        "index for exact searches, HNSW with a recall of at least 0.99 for approximate ones, and the same "
+        "cells over 1,000,000 vectors, where HNSW does not get there.\n\n"
     )
     table = [["items", "search", "ms", "raw FAISS, ms", "ratio", "recall@10", "MB in memory", "s to prepare"]]
     for number, kinds in searches.items():
@@ -134,8 +134,8 @@ def searching_table(searches: dict[str, Any]) -> str:
 def indexing_table(encoders: dict[str, Any]) -> str:
     """Return the images a second of indexing beside those of the encoder alone."""
     about = (
-        "Indexing of TIFF files beside the encoder alone. Files are decoded while the encoder works; one that "
-        "takes less time for an image than reading it does has to wait.\n\n"
+        "Indexing of TIFF files beside the encoder alone. Files are decoded while the encoder works; one "
+        "that takes less time for an image than reading it does has to wait.\n\n"
     )
     table = [["encoder", "indexing, images/s", "encoder alone, images/s", "share"]]
     for name, row in encoders.items():

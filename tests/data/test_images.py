@@ -218,7 +218,7 @@ def test_a_bad_file_has_a_phrase(tmp_path, write, phrase):
     assert phrase in str(caught.value)
     with pytest.raises(DataError) as caught:
         decode_bytes(path.read_bytes(), 8, 3)
-    assert str(caught.value) == f"the image {phrase}"
+    assert str(caught.value) == f"the file {phrase}"
 
 
 @pytest.mark.filterwarnings("error::PIL.Image.DecompressionBombWarning")

@@ -228,9 +228,13 @@ def test_the_link_can_be_copied(server, visit):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("note.png", b"just text", "The image is not an image."),
-        ("cut.png", None, "The image is truncated."),
-        ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "The image is not an image."),
+        ("note.png", b"just text", "The file is not an image."),
+        ("cut.png", None, "The file is truncated."),
+        (
+            "drawing.svg",
+            b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+            "The file is not an image.",
+        ),
         ("large.tif", bytes(33 * 2**20), "The image is larger than 32 MB; shrink it."),
     ],
 )

@@ -64,7 +64,7 @@ def decode_bytes(content: bytes, size: int, channels: int) -> NDArray[np.uint8]:
     try:
         return shape_image(_load(io.BytesIO(content))[0], size, channels)
     except _BadImageError as bad:
-        raise DataError(f"the image {bad}") from None
+        raise DataError(f"the file {bad}") from None
 
 
 def shape_pixels(pixels: NDArray[np.uint8], size: int, channels: int) -> NDArray[np.uint8]:

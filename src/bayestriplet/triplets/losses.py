@@ -126,9 +126,7 @@ class _OfShared(torch.autograd.Function):
     """The same where anchors share points: from anchors and points to the value in one go."""
 
     @staticmethod
-    def forward(
-        ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool, loss: Loss
-    ) -> Tensor:  # fmt: skip
+    def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool, loss: Loss) -> Tensor:
         table = DistanceTable.of(anchor, points, squared)
         value, *slopes = loss(*(table.matrix.gather(1, rows) for rows in index))
         ctx.squared = squared

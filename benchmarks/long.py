@@ -17,7 +17,7 @@ from bayestriplet.data.sources import absolute_data
 from bayestriplet.training.trials import Trial, run_trials
 
 RESULTS = Path(__file__).parent / "results" / "long.json"
-STEPS = {"mnist": 5000, "pathmnist": 3000}  # at most
+STEPS = {"mnist": 10000, "pathmnist": 8000}  # at most
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     for name, source in data.items():
         if options.only in (None, name):
             config = TrainConfig(
-                data=source, method="bunca", max_steps=STEPS[name], validate_every=250, patience=8
+                data=source, method="bunca", max_steps=STEPS[name], validate_every=500, patience=8
             )  # fmt: skip
             (found,) = run_trials([Trial(config)], options.out / name, 2, Lines(Console()))
             keep(options.results, name, config, found)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from tables import fill_documents, lead
+from rich.markdown import Markdown
+from tables import fill_documents, lead, quality_tables
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
@@ -179,6 +180,9 @@ def main() -> None:
             summary = run(2 * seeds)  # too close to call: once more as many seeds, whoever is ahead
         found["regimes"][title] = summary
         save(found, options.results)
+    for title, table in quality_tables(found).items():
+        console.rule(title)
+        console.print(Markdown(table))
     if not options.fast:
         fill_documents()
     console.print(f"Figures: {options.results}")

@@ -17,6 +17,7 @@ from bayestriplet.evaluation.comparison import (
     difference,
     floor_cells,
     half_width,
+    paper_recall,
     rank,
     rows_of,
     to_markdown,
@@ -39,23 +40,24 @@ def main_table(summary: dict[str, Any]) -> str:
 
 
 def summary_table(main: dict[str, Any]) -> str:
-    """Return Recall@1 of all methods in the main settings beside each other, the best mean first."""
+    """Return Recall@1 of all methods in the main settings beside the paper's, the best mean first."""
     settings = {data: {row.method: row for row in rows_of(summary)} for data, summary in main.items()}
     means = {
         method: float(np.mean([rows[method].mean("recall@1") for rows in settings.values()]))
         for method in next(iter(settings.values()))
     }
     best = {data: rank(list(rows.values()))[0].method for data, rows in settings.items()}
-    table = [["method", *(f"{data} R@1" for data in settings)]]
+    table = [["method", *(cell for data in settings for cell in (f"{data} R@1", "paper"))]]
     for method in sorted(means, key=lambda name: -means[name]):
         cells_of = []
         for data, rows in settings.items():
             text = f"{rows[method].mean('recall@1'):.2f}±{rows[method].half_width('recall@1'):.2f}"
-            cells_of.append(f"**{text}**" if best[data] == method else text)
+            cells_of += [f"**{text}**" if best[data] == method else text, paper_recall(method, data)]
         table.append([method, *cells_of])
     floors = {name for summary in main.values() for name in summary["floors"]}
     for name in sorted(floors):
-        table.append([name, *(f"{summary['floors'][name]['recall@1']:.2f}" for summary in main.values())])
+        recalls = [f"{summary['floors'][name]['recall@1']:.2f}" for summary in main.values()]
+        table.append([name, *(cell for recall in recalls for cell in (recall, ""))])
     return to_markdown(table)
 
 
@@ -144,15 +146,20 @@ def indexing_table(encoders: dict[str, Any]) -> str:
     return about + to_markdown(table)
 
 
+def quality_tables(quality: dict[str, Any]) -> dict[str, str]:
+    """Return the main tables, their summary and the regimes, as far as there are figures."""
+    out = {name: main_table(summary) for name, summary in quality["main"].items()}
+    out["summary"] = summary_table(quality["main"])
+    if quality["regimes"]:
+        out["regimes"] = regime_table(quality["regimes"])
+    return out
+
+
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
     out = {}
     if (path := RESULTS / "quality.json").is_file():
-        quality = json.loads(path.read_text(encoding="utf-8"))
-        out |= {name: main_table(summary) for name, summary in quality["main"].items()}
-        out["summary"] = summary_table(quality["main"])
-        if quality["regimes"]:
-            out["regimes"] = regime_table(quality["regimes"])
+        out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():
         ablation = json.loads(path.read_text(encoding="utf-8"))
         out |= {f"ablation {name}": ablation_table(one) for name, one in ablation.items()}

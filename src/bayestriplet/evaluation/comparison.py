@@ -139,7 +139,6 @@ def difference(row: Row, best: Row, measure: str = "recall@1") -> Difference:
 
 def cells(rows: list[Row], data: str) -> list[list[str]]:
     """Return the table's cells, a list a method, best first; the first list holds the headings."""
-    paper = PAPER.get("crc" if data == "pathmnist" else data, {})
     ranked = rank(rows)
     out = [["", "method", "R@1", "to the best", "R@4", "R@8", "R@16", "s", "chosen", "paper"]]
     for place, row in enumerate(ranked, 1):
@@ -147,10 +146,16 @@ def cells(rows: list[Row], data: str) -> list[list[str]]:
         recalls = [f"{row.mean(measure):.2f}" for measure in MEASURES]
         recalls[0] += _width(row.half_width("recall@1"))
         apart = "-" if place == 1 else f"{gap.value:+.2f}{_width(gap.half_width)}"
-        printed = f"{paper[row.method][0]:.1f}" if row.method in paper else "-"
+        printed = paper_recall(row.method, data)
         seconds = f"{row.seconds:.0f}"
         out.append([str(place), row.method, recalls[0], apart, *recalls[1:], seconds, row.chosen, printed])
     return out
+
+
+def paper_recall(method: str, data: str) -> str:
+    """Return what the paper prints for Recall@1, a dash for what it does not have."""
+    figures = PAPER.get("crc" if data == "pathmnist" else data, {}).get(method)
+    return f"{figures[0]:.1f}" if figures else "-"
 
 
 def _width(value: float) -> str:

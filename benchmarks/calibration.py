@@ -44,7 +44,7 @@ def train(out: Path, data: str, steps: int, seed: int, without: str | None) -> R
     if not folder.results.is_file():
         run = TrainingRun(make_config(options, "bench"), out, Console())
         run.fit(resume=folder.checkpoint.is_file())
-        run.finish(floors=False)
+        run.finish(export=False)
     return folder
 
 

@@ -27,3 +27,9 @@ class DataError(BayesTripletError, ValueError):
 
 class DivergenceError(BayesTripletError, ArithmeticError):
     """A training broke down: its loss or its embeddings are no longer finite."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what an error says in one line: its system message, its first line, or its name."""
+    told = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    return str(told).splitlines()[0]

@@ -3,6 +3,7 @@
 import difflib
 import math
 from collections.abc import Iterable
+from numbers import Integral, Real
 
 from bayestriplet.errors import InputError, InputTypeError
 
@@ -26,23 +27,24 @@ def check_number(
     argument: str, value: object, *, above: float | None = None, least: float | None = None
 ) -> float:
     """Return ``value`` as a finite float inside the given bound."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise InputTypeError(f"{argument} must be a number; got {value!r}")
-    if (above is not None and not value > above) or (least is not None and not value >= least):
+    number = float(value)
+    if (above is not None and not number > above) or (least is not None and not number >= least):
         bound = f"above {above:g}" if above is not None else f"at least {least:g}"
         raise InputError(f"{argument} must be {bound}; got {value!r}")
-    if not math.isfinite(value):
+    if not math.isfinite(number):
         raise InputError(f"{argument} must be finite; got {value!r}")
-    return float(value)
+    return number
 
 
 def check_whole(argument: str, value: object, least: int) -> int:
     """Return ``value`` as an int of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise InputTypeError(f"{argument} must be a whole number; got {value!r}")
     if value < least:
         raise InputError(f"{argument} must be at least {least}; got {value}")
-    return value
+    return int(value)
 
 
 def check_flag(argument: str, value: object) -> bool:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from bayestriplet.cli.figures import figures
 from bayestriplet.config import make_config
 from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.evaluation import figure_comparison
 from bayestriplet.training.run import TrainingRun
 
 BACKBONE = "tests.training.networks:small"
@@ -97,3 +98,15 @@ def test_a_comparison_and_several_as_regimes_are_drawn(tmp_path):
         assert image.width == 1200
     with pytest.raises(InputError, match="holds no finished comparison"):
         raise run(one, tmp_path).exception
+
+
+def test_comparisons_of_the_same_name_are_told_apart_by_their_folders(tmp_path, monkeypatch):
+    folders = [make_comparison(tmp_path / name) for name in ("hospital1", "hospital2")]
+    folders.append(make_comparison(tmp_path / "tail", imbalance=50))
+    drawn = []
+    original = figure_comparison.regimes_figure
+    monkeypatch.setattr(
+        figure_comparison, "regimes_figure", lambda regimes: drawn.extend(regimes) or original(regimes)
+    )
+    assert run(*folders).exit_code == 0
+    assert drawn == ["mnist (hospital1)", "mnist (hospital2)", "mnist, imbalance 1:50"]

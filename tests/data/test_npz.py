@@ -165,3 +165,23 @@ def test_damaged_bytes_are_found(tmp_path):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"cannot be read as an \.npz file"):
         open_data(str(path))
+
+
+def test_an_encrypted_archive_is_one_line(tmp_path):
+    path = tmp_path / "locked.npz"
+    write(path, arrays())
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        starts = [info.header_offset for info in archive.infolist()]
+    for start in [start + 6 for start in starts] + [i + 8 for i in find_all(content, b"PK\x01\x02")]:
+        content[start] |= 1  # the flag of encryption
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"locked\.npz cannot be read as an \.npz file: .*password"):
+        open_data(str(path))
+
+
+def find_all(content, pattern):
+    place = content.find(pattern)
+    while place >= 0:
+        yield place
+        place = content.find(pattern, place + 1)

@@ -88,6 +88,9 @@ def test_weights_that_do_not_fit_or_hold_code_are_refused(tmp_path):
     torch.save([1, 2], tmp_path / "list.pth")
     with pytest.raises(InputError, match="holds no state dict"):
         build_backbone("resnet18", 3, 16, weights=str(tmp_path / "list.pth"))
+    (tmp_path / "empty.pth").write_bytes(b"")
+    with pytest.raises(InputError, match=r"empty.pth cannot be read as weights: .+"):
+        build_backbone("resnet18", 3, 16, weights=str(tmp_path / "empty.pth"))
     with pytest.raises(InputError, match="no such file"):
         build_backbone("resnet18", 3, 16, weights=str(tmp_path / "none.pth"))
 

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from bayestriplet import ClassPosterior, NIWPrior
-from bayestriplet.errors import BayesTripletError, InputError, StateError
+from bayestriplet.errors import BayesTripletError, InputError, InputTypeError, StateError
 from tests.posterior.test_statistics import items, slow_statistics
 
 DOUBLE = {"dtype": torch.float64}
@@ -473,3 +473,11 @@ def test_bad_arguments_of_reading_are_refused(call, message):
     posterior.update(*GOOD)
     with pytest.raises(BayesTripletError, match=message):
         call(posterior)
+
+
+def test_numbers_of_numpy_are_numbers():
+    labels = np.array([0, 2, 1])
+    posterior = ClassPosterior(num_classes=labels.max() + 1, dim=np.int32(2), memory=np.float32(20))
+    assert (posterior.num_classes, posterior.dim, posterior.memory) == (3, 2, 20.0)
+    with pytest.raises(InputTypeError, match="num_classes must be a whole number"):
+        ClassPosterior(num_classes=np.float64(3), dim=2)

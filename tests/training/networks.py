@@ -9,5 +9,19 @@ def small(channels, dim):
     )
 
 
+def wide(channels, dim):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64 * channels, dim + 1))
+
+
+def narrow(channels, dim):
+    return nn.Sequential(nn.Flatten(), nn.Linear(7, dim))
+
+
+def tied(channels, dim):
+    layers = [nn.Linear(64 * channels, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)]
+    layers[2].weight = layers[1].weight
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
 def broken(channels, dim):
     return "not a module"

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import create_model
 
+from bayestriplet import recall_at_k
 from bayestriplet.config import TrainConfig, make_config
+from bayestriplet.data.regimes import hold_out
+from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError
 from bayestriplet.training import compare, trials
 from bayestriplet.training.compare import Comparison
@@ -150,7 +153,32 @@ def test_options_chosen_elsewhere_are_used_without_tuning(tmp_path):
     comparison = Comparison(base(), ("but", "ba"), (0,), tune=False, chosen=chosen)
     summary = comparison.run(tmp_path / "out", 1, Silent())
     assert summary["methods"]["but"]["chosen"] == {"lr": 2e-3, "margin": 0.4, "normalize": True}
-    assert summary["methods"]["ba"]["chosen"]["margin"] == 0.25
+    assert summary["methods"]["ba"]["chosen"] == {"lr": 5e-3, "margin": 0.2, "normalize": True}
+
+
+def test_without_tuning_a_recipe_is_followed(tmp_path):
+    comparison = Comparison(base(recipe="paper"), ("bunca",), (0,), tune=False)
+    chosen = comparison.run(tmp_path / "out", 1, Silent())["methods"]["bunca"]["chosen"]
+    assert chosen == {"lr": 1e-5, "temperature": 1.0, "normalize": False}
+
+
+def test_nothing_is_tuned_without_validations(tmp_path):
+    with pytest.raises(InputError, match="--validate-every 0 leaves nothing to choose options by"):
+        Comparison(base(validate_every=0), ("but",), (0,), tune=True).run(tmp_path / "out", 1, Silent())
+    assert not (tmp_path / "out").exists()
+    summary = Comparison(base(validate_every=0), ("but",), (0,), False).run(tmp_path / "out", 1, Silent())
+    assert summary["methods"]["but"]["seeds"]["0"]["validation"] is None
+
+
+def test_floors_are_measured_on_the_items_that_methods_are(tmp_path):
+    comparison = Comparison(base(without="3,5,8"), ("but",), (0,), tune=False)
+    floors = comparison.run(tmp_path / "out", 1, Silent())["floors"]
+    images, _ = hold_out(open_data("digits", seed=0), "3,5,8")
+    test = images.indices("test")
+    pixels = images.read(test).reshape(len(test), -1).astype("float32")
+    assert floors["raw pixels"]["recall@1"] == pytest.approx(
+        100 * recall_at_k(pixels, images.labels[test], (1,))[1]
+    )
 
 
 def test_options_that_break_down_are_the_worst_of_a_search_and_not_repeated(tmp_path):
@@ -177,6 +205,27 @@ if __name__ == "__main__":
     config = make_config({"data": "digits", "max_steps": 1_000_000, "width": 0.25}, "test")
     run_trials([Trial(config)], Path("runs"), 1, Silent())
 """
+
+
+DYING = """
+import os
+import signal
+
+def factory(channels, dim):
+    os.kill(os.getpid(), signal.SIGKILL)  # as the system does when memory runs out
+"""
+
+
+def test_a_run_that_the_system_kills_is_told_in_one_line(tmp_path):
+    (tmp_path / "dying.py").write_text(DYING)
+    arguments = (
+        "compare digits --methods but --seeds 1 --no-tune --max-steps 2 --backbone dying:factory --out o"
+    )
+    command = [Path(sys.executable).with_name("bayestriplet"), *arguments.split()]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 1
+    assert "was killed, perhaps for want of memory" in found.stderr
+    assert "Traceback" not in found.stderr
 
 
 def test_the_runs_of_a_comparison_that_is_killed_end_with_it(tmp_path):

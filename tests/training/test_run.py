@@ -18,6 +18,7 @@ from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import embed
+from bayestriplet.evaluation.run_data import open_run_data
 from bayestriplet.model.encoder import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.retrieval.predictive import Predictive
@@ -184,6 +185,38 @@ def test_early_stopping_keeps_the_best_network(tmp_path, monkeypatch):
     assert not torch.equal(saved, weights[-1])
 
 
+def test_a_run_that_had_stopped_early_stays_stopped_when_resumed(tmp_path, monkeypatch):
+    recalls = iter([0.5, 0.9, 0.8, 0.7, 0.6, 0.95])
+    monkeypatch.setattr(callbacks, "recall_at_k", lambda *_: {1: next(recalls)})
+    make_run(tmp_path / "run", max_steps=100, patience=3).fit()  # and is killed before it is finished
+    train(tmp_path / "run", resume=True, max_steps=100, patience=3)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["steps"], results["best_step"], results["status"]) == (50, 20, "finished")
+
+
+def test_time_and_table_of_a_killed_run_go_on_where_its_checkpoint_is(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks, "LOG_EVERY", 1)
+        stop_at(patch, 17)
+        make_run(tmp_path / "run").fit()
+    metrics = tmp_path / "run" / "metrics.csv"
+    with metrics.open("a") as file:
+        file.write("18,0.7,1,,0.005,,1000\n")  # written after the checkpoint
+    state = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
+    state["callbacks"]["StepLog"]["seconds"] = 500.0
+    torch.save(state, tmp_path / "run" / "last.ckpt")
+    train(tmp_path / "run", resume=True)
+    steps = [int(row["step"]) for row in csv.DictReader(metrics.open())]
+    assert steps == [*range(1, 18), 20, 30]
+    assert 500 < json.loads((tmp_path / "run" / "results.json").read_text())["seconds"] < 600
+
+
+def test_embeddings_that_are_not_finite_at_a_validation_end_training_as_at_a_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(callbacks, "embed", lambda *_: np.full((359, 16), np.nan, dtype=np.float32))
+    with pytest.raises(DivergenceError, match="embeddings are not finite at step 10: try a lower --lr"):
+        train(tmp_path / "run")
+
+
 def test_splits_are_written_down(tmp_path):
     run, _ = train(tmp_path / "run", max_steps=2)
     rows = list(csv.DictReader((tmp_path / "run" / "splits.csv").open()))
@@ -307,6 +340,16 @@ def test_a_run_is_not_resumed_with_other_data(tmp_path, monkeypatch):
         train(tmp_path / "run", resume=True)
 
 
+def test_a_run_is_not_resumed_with_other_labels(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, 17)
+        train(tmp_path / "run")
+    splits = tmp_path / "run" / "splits.csv"
+    splits.write_text(splits.read_text().replace("digits/5,5,", "digits/5,6,"))
+    with pytest.raises(DataError, match=r"the data have changed since .* \(first: digits/5\)"):
+        train(tmp_path / "run", resume=True)
+
+
 def test_files_of_a_run_can_be_read_by_anyone(tmp_path):
     train(tmp_path / "run", max_steps=2)
     assert {oct(path.stat().st_mode)[-3:] for path in (tmp_path / "run").glob("*.*")} == {"644"}
@@ -353,6 +396,14 @@ def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
     assert not (tmp_path / "proof").exists()
 
 
+def test_an_empty_checkpoint_is_refused_in_one_line(tmp_path):
+    train(tmp_path / "run", max_steps=4)
+    (tmp_path / "run" / "results.json").unlink()
+    (tmp_path / "run" / "last.ckpt").write_bytes(b"")
+    with pytest.raises(InputError, match=r"last.ckpt cannot be read as a checkpoint: .+"):
+        train(tmp_path / "run", resume=True, max_steps=4)
+
+
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     train(tmp_path / "run", max_steps=4)
     (tmp_path / "run" / "results.json").unlink()
@@ -372,6 +423,8 @@ def test_a_run_without_a_checkpoint_cannot_be_resumed(tmp_path):
         ("tests.training.networks:broken", "must return a torch module; got str"),
         ("tests.training.networks:none", "cannot be imported"),
         ("no_such_package:factory", "cannot be imported: No module named"),
+        ("tests.training.networks:wide", r"must return \(B, 16\); got \(2, 17\) for B = 2"),
+        ("tests.training.networks:narrow", "fails on images of 1 x 8 x 8: mat1 and mat2"),
         ("resnet19", "backbone must be one of 'resnet18', 'resnet34', 'resnet50'; got 'resnet19'"),
     ],
 )
@@ -379,6 +432,14 @@ def test_a_backbone_that_cannot_be_built_is_refused(backbone, message, tmp_path)
     with pytest.raises(BayesTripletError, match=message):
         train(tmp_path / "run", backbone=backbone)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_backbone_with_tied_weights_is_saved_and_read(tmp_path):
+    run, scores = train(tmp_path / "run", backbone="tests.training.networks:tied", max_steps=4)
+    encoder = load_encoder(run.folder.model, "tests.training.networks:tied")
+    test = run.images.indices("test")
+    recall = recall_at_k(embed(encoder, run.images, test), run.images.labels[test], (1,))[1]
+    assert recall == scores["but"]["recall@1"].value
 
 
 def test_validation_items_are_never_trained_on(tmp_path):
@@ -394,3 +455,14 @@ def test_without_validations_the_last_network_is_kept(tmp_path):
     assert results["best_step"] == results["steps"] == 4
     assert run.folder.checkpoint.is_file()
     assert scores is not None
+
+
+def test_a_run_with_wrong_labels_is_opened_again_with_those_it_was_trained_on(tmp_path):
+    run, _ = train(tmp_path / "run", label_noise=0.4, max_steps=2)
+    images = open_run_data(run.folder, "digits", 8)
+    true = open_data("digits", seed=0)
+    items = images.indices("train")
+    assert (images.labels[items] == run.images.labels[run.images.indices("train")]).all()
+    assert (images.labels != true.labels).mean() > 0.2
+    for split in ("val", "test"):
+        assert (images.labels[images.indices(split)] == true.labels[true.indices(split)]).all()

@@ -155,3 +155,14 @@ def test_losses_without_a_margin_have_no_active_share():
     criterion = baseline("nca", 4, 8)
     criterion(values, labels)
     assert criterion.active_share() is None
+
+
+@NAMES
+def test_a_batch_without_two_items_of_a_class_has_a_finite_loss_and_gradient(name):
+    torch.manual_seed(0)
+    embeddings = torch.randn(10, 8, requires_grad=True)
+    loss = baseline(name, 10, 8)(embeddings, torch.arange(10))
+    loss.backward()
+    assert loss.isfinite()
+    assert embeddings.grad.isfinite().all()
+    assert name == "proxy-nca" or loss == 0

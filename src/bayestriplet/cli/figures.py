@@ -25,7 +25,9 @@ def figures(
             help="Folder for the figures; inside the first FOLDER if not given.", show_default=False
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample, the map and the queries.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of the sample, the map and the queries.", min=0, max=2**32 - 1)
+    ] = 0,
     skip_bad: SkipBad = False,
     backbone: Backbone = None,
 ) -> None:
@@ -46,9 +48,11 @@ def _draw_comparisons(folders: list[Path], out: Path) -> dict[Path, str]:
     from bayestriplet.evaluation.figure_comparison import SHOWS, draw_comparison, draw_regimes
     from bayestriplet.evaluation.figure_style import make_folder
 
-    summaries = [read_comparison(folder) for folder in folders]
+    summaries = {folder: read_comparison(folder) for folder in folders}
     make_folder(out)
-    paths = draw_comparison(summaries[0], out) if len(folders) == 1 else draw_regimes(summaries, out)
+    paths = (
+        draw_regimes(summaries, out) if len(summaries) > 1 else draw_comparison(summaries[folders[0]], out)
+    )
     return {path: SHOWS[name] for name, path in paths.items()}
 
 

@@ -16,6 +16,7 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
     """Train an encoder on labelled images, evaluate it on the test split, and write a run folder."""
     from bayestriplet.cli.screen import show_run
     from bayestriplet.data.sources import absolute_data
+    from bayestriplet.evaluation.run_folder import check_free
 
     values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
     source: Path | None = None
@@ -32,6 +33,8 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
     checked = make_config(values, str(source or "train"))
     if out is None:
         raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
+    if resume is None:
+        check_free(out)  # before any image is read
     with progress_bar() as report:
         from rich.console import Console
 

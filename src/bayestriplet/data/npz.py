@@ -50,7 +50,7 @@ def _read_arrays(path: Path) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]
             labels = [_read(archive, f"{split}_labels").reshape(-1).astype(np.int64) for split in SPLITS]
     except MemoryError:
         raise DataError(f"{path} does not fit into memory; use a smaller side of the same data set") from None
-    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} cannot be read as an .npz file: {error}; download it again") from error

@@ -1,6 +1,7 @@
 """Methods beside each other: recall with intervals, learning curves, and regimes."""
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,14 @@ def draw_comparison(summary: dict[str, Any], out: Path) -> dict[str, Path]:
     return {name: out / name for name in ("recall.png", "learning.png")}
 
 
-def draw_regimes(summaries: list[dict[str, Any]], out: Path) -> dict[str, Path]:
-    """Write regimes.png of several comparisons and return its path by file name."""
-    regimes = {describe_regime(summary["settings"]): rows_of(summary) for summary in summaries}
+def draw_regimes(summaries: dict[Path, dict[str, Any]], out: Path) -> dict[str, Path]:
+    """Write regimes.png of comparisons, by their folders, and return its path by file name."""
+    names = {folder: describe_regime(summary["settings"]) for folder, summary in summaries.items()}
+    often = Counter(names.values())
+    regimes = {
+        name if often[name] == 1 else f"{name} ({folder.name})": rows_of(summaries[folder])
+        for folder, name in names.items()
+    }
     save_figure(regimes_figure(regimes), out / "regimes.png")
     return {"regimes.png": out / "regimes.png"}
 

@@ -1,6 +1,7 @@
 """The data of a run, opened again with the splits that were written down."""
 
 import csv
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def open_with_novel(
 
 
 def with_recorded_splits(run: RunFolder, images: LabelledImages) -> LabelledImages:
-    """Return the items that the run knew, in the splits they had."""
+    """Return the items that the run knew, in the splits they had, training items with their labels then."""
     recorded = read_splits(run)
     missing = set(recorded) - set(images.ids)
     if missing:
@@ -48,13 +49,18 @@ def with_recorded_splits(run: RunFolder, images: LabelledImages) -> LabelledImag
     kept = images.subset(
         np.array([i for i, name in enumerate(images.ids) if name in recorded], dtype=np.int64)
     )
-    kept.splits[:] = [recorded[name] for name in kept.ids]
+    kept.splits[:] = [recorded[name].split for name in kept.ids]
+    # Training items keep the labels they were trained with, which may have been made wrong on purpose.
+    number = {name: k for k, name in enumerate(kept.classes)}
+    for i in kept.indices("train"):
+        kept.labels[i] = number.get(recorded[kept.ids[i]].label, kept.labels[i])
     return kept
 
 
 def check_unchanged(run: RunFolder, images: LabelledImages) -> None:
     """Raise unless the data of a run that is to be gone on with are those it began with."""
-    now = dict(zip(images.ids, images.splits.tolist(), strict=True))
+    labels = [images.classes[k] for k in images.labels]
+    now = dict(zip(images.ids, map(Place, labels, images.splits.tolist()), strict=True))
     before = read_splits(run)
     if now != before:
         different = set(now.items()) ^ set(before.items())
@@ -64,10 +70,17 @@ def check_unchanged(run: RunFolder, images: LabelledImages) -> None:
         )
 
 
-def read_splits(run: RunFolder) -> dict[str, str]:
-    """Return the split of every item of a run, by id."""
+class Place(NamedTuple):
+    """Where an item of a run belongs."""
+
+    label: str
+    split: str
+
+
+def read_splits(run: RunFolder) -> dict[str, Place]:
+    """Return label and split of every item of a run, by id."""
     try:
         with run.splits.open(newline="", encoding="utf-8") as file:
-            return {row["id"]: row["split"] for row in csv.DictReader(file)}
+            return {row["id"]: Place(row["label"], row["split"]) for row in csv.DictReader(file)}
     except (OSError, KeyError, ValueError) as error:
         raise DataError(f"{run.splits} cannot be read: {error}") from None

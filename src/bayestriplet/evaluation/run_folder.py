@@ -42,13 +42,11 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> "RunFolder":
         """Make an empty folder for a new run, refusing one that holds anything."""
+        check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            taken = any(path.iterdir())
         except OSError as error:
             raise InputError(f"{path} cannot be used for a run: {error.strerror}") from None
-        if taken:
-            raise InputError(f"{path} is not empty: choose another --out, or go on with --resume {path}")
         return cls(path)
 
     def read_config(self) -> TrainConfig:
@@ -83,6 +81,16 @@ class RunFolder:
         if not isinstance(results, dict) or results.get("format") != FORMAT:
             raise InputError(f"{self.results} is not of format {FORMAT}, which this version reads")
         return results
+
+
+def check_free(path: Path) -> None:
+    """Raise where a new run would get in the way of something."""
+    try:
+        taken = path.exists() and any(path.iterdir())
+    except OSError as error:
+        raise InputError(f"{path} cannot be used for a run: {error.strerror}") from None
+    if taken:
+        raise InputError(f"{path} is not empty: choose another --out, or go on with --resume {path}")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bayestriplet.errors import InputError
+from bayestriplet.errors import InputError, reason_of
 from bayestriplet.options import check_choice
 
 LAYERS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
@@ -93,8 +93,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} cannot be read as weights: {reason}") from None
+        raise InputError(f"{path} cannot be read as weights: {reason_of(error)}") from None
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InputError(f"{path} holds no state dict: tensors by name are needed")
     return state

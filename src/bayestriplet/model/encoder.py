@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from bayestriplet.errors import InputError
+from bayestriplet.errors import InputError, reason_of
 from bayestriplet.model.backbone import build_backbone
 
 FORMAT = 1
@@ -44,6 +44,23 @@ class Encoder(nn.Module):
         self.backbone = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.register_buffer("mean", torch.tensor(info.mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(info.deviation).view(1, -1, 1, 1), persistent=False)
+        if ":" in info.backbone:
+            self._try_backbone()
+
+    def _try_backbone(self) -> None:
+        """Raise unless a backbone of the user's makes embeddings of such images, before any training."""
+        info, training = self.info, self.training
+        try:
+            with torch.no_grad():
+                shape = tuple(self.eval().features(torch.zeros(2, info.channels, info.size, info.size)).shape)
+        except Exception as error:
+            raise InputError(
+                f"backbone {info.backbone!r} fails on images of {info.channels} x {info.size} x {info.size}: "
+                f"{reason_of(error)}"
+            ) from None
+        if shape != (2, info.dim):
+            raise InputError(f"backbone {info.backbone!r} must return (B, {info.dim}); got {shape} for B = 2")
+        self.train(training)
 
     def features(self, images: Tensor) -> Tensor:
         """Return the embeddings before normalisation: what a criterion takes."""
@@ -82,7 +99,7 @@ def save_encoder(encoder: Encoder, path: Path) -> None:
     """Write weights and info to one safetensors file."""
     from safetensors.torch import save_file
 
-    tensors = {name: value.contiguous() for name, value in encoder.state_dict().items()}
+    tensors = {name: value.contiguous().clone() for name, value in encoder.state_dict().items()}
     save_file(tensors, path, {"format": str(FORMAT), "encoder": json.dumps(asdict(encoder.info))})
 
 
@@ -100,7 +117,7 @@ def load_encoder(path: Path, trusted: str | None = None) -> Encoder:
             metadata = file.metadata() or {}
         tensors = load_file(path)
     except Exception as error:
-        raise InputError(f"{path} cannot be read as a model: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path} cannot be read as a model: {reason_of(error)}") from None
     if metadata.get("format") != str(FORMAT):
         raise InputError(f"{path} has format {metadata.get('format')!r}; this version reads {FORMAT}")
     try:
@@ -118,5 +135,5 @@ def load_encoder(path: Path, trusted: str | None = None) -> Encoder:
     except InputError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{path} is not a whole model: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path} is not a whole model: {reason_of(error)}") from None
     return encoder.eval()

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.errors import InputError, MissingDependencyError, reason_of
 from bayestriplet.model.encoder import Encoder
 
 FORMAT = 1
@@ -44,8 +44,9 @@ def export_onnx(encoder: Encoder, fingerprint: str, path: Path) -> None:
                 verbose=False,
             )
     except Exception as error:  # a backbone of the user's may use anything
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"backbone {info.backbone!r} cannot be written as ONNX: {reason}") from None
+        raise InputError(
+            f"backbone {info.backbone!r} cannot be written as ONNX: {reason_of(error)}"
+        ) from None
     if program is None:
         raise InputError(f"backbone {info.backbone!r} cannot be written as ONNX")
     program.model.metadata_props.update(describe(encoder, fingerprint))

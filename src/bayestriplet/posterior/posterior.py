@@ -210,8 +210,7 @@ class ClassPosterior(nn.Module):
         num = check_whole("num", num, 0)
         check_choice("distribution", distribution, DISTRIBUTIONS)
         noise = check_number("noise", noise, least=0)
-        if generator is not None and generator.device != self.item_mean.device:
-            raise InputError(f"generator must be on {self.item_mean.device}; got {generator.device}")
+        self.check_generator(generator)
         unseen = self.seen[classes] == 0
         if unseen.any():
             raise InputError(f"classes holds {int(classes[unseen][0])}, of which no item was ever seen")
@@ -220,6 +219,11 @@ class ClassPosterior(nn.Module):
         groups = group_rows(classes.repeat_interleave(num), self.num_classes)
         table = self.draw(groups.classes, groups.width, generator, distribution=distribution, noise=noise)
         return groups.collect(table).view(len(classes), num, self.dim)
+
+    def check_generator(self, generator: Generator | None) -> None:
+        """Raise unless the generator, if any, draws where the posterior is."""
+        if generator is not None and generator.device.type != self.item_mean.device.type:
+            raise InputError(f"generator must be on {self.item_mean.device}; got {generator.device}")
 
     @torch.no_grad()
     def draw(
@@ -257,12 +261,15 @@ class ClassPosterior(nn.Module):
     def log_predictive(self, x: Tensor) -> Tensor:
         """Log density (N, K) of x (N, D) as the next item of each class; -inf for a class never seen.
 
-        Student-t, computed in float64 (docs/method.md, eq. 7).
+        Student-t, computed in float64 (docs/method.md, eq. 7); without gradient.
         """
         return self._log_density(x, next_item=True)
 
     def log_mean_density(self, x: Tensor) -> Tensor:
-        """Log posterior density (N, K) of x (N, D) as the mean of each class (docs/method.md, eq. 6)."""
+        """Log posterior density (N, K) of x (N, D) as the mean of each class (docs/method.md, eq. 6).
+
+        Without gradient.
+        """
         return self._log_density(x, next_item=False)
 
     def _log_density(self, x: Tensor, next_item: bool) -> Tensor:
@@ -280,7 +287,7 @@ class ClassPosterior(nn.Module):
     def class_probabilities(
         self, x: Tensor, class_prior: Tensor | None = None, temperature: float = 1.0
     ) -> Tensor:
-        """Probability (N, K) of each class for x (N, D) (docs/method.md, eq. 8).
+        """Probability (N, K) of each class for x (N, D), without gradient (docs/method.md, eq. 8).
 
         ``class_prior`` (K,) defaults to the shares of items seen; ``temperature`` flattens the
         densities, which saturate in many dimensions. A class never seen has probability 0.

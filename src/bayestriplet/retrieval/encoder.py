@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.images import to_unit
-from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.errors import InputError, MissingDependencyError, reason_of
 
 FORMAT = "1"
 BATCH = 128
@@ -83,5 +83,4 @@ def _start(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its errors have no common base
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} cannot be read as an encoder: {reason}") from None
+        raise InputError(f"{path} cannot be read as an encoder: {reason_of(error)}") from None

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.errors import MissingDependencyError, StateError
+from bayestriplet.errors import MissingDependencyError, StateError, reason_of
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.memory import Memory
@@ -230,10 +230,7 @@ def _is_one_of(ids: Sequence[str]) -> str:
 
 def _reason(error: Exception) -> str:
     """Return what went wrong in a few words: LanceDB tells where in its own source, too."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
     if code := re.search(r"<Code>(\w+)</Code>", str(error)):  # what a bucket answers, deep inside
         return code[1]
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", line)
+    line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", reason_of(error))
     return re.split(r", /|: IO \{", line)[0][:200]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.errors import InputError, MissingDependencyError, reason_of
 
 FORMAT = "1"
 BLOCK_CELLS = 4_000_000  # numbers a block of whitened vectors may hold
@@ -45,7 +45,7 @@ class Predictive:
             )
             _check(found)
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is not a whole predictive: {str(error).splitlines()[0]}") from None
+            raise InputError(f"{path} is not a whole predictive: {reason_of(error)}") from None
         return found
 
     @property
@@ -117,7 +117,7 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except Exception as error:
-        raise InputError(f"{path} cannot be read as a predictive: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path} cannot be read as a predictive: {reason_of(error)}") from None
     if metadata.get("format") != FORMAT:
         raise InputError(f"{path} has format {metadata.get('format')!r}; this version reads {FORMAT}")
     return tensors, metadata

@@ -1,6 +1,7 @@
 """What happens around the steps: validation with early stopping, the log, warnings, interruption."""
 
 import csv
+import math
 import signal
 import time
 from types import FrameType
@@ -12,10 +13,10 @@ from lightning.pytorch import Callback, Trainer
 from torch import Tensor
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.errors import InputError
+from bayestriplet.errors import DivergenceError, InputError, reason_of
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.metrics import recall_at_k
-from bayestriplet.evaluation.run_folder import RunFolder
+from bayestriplet.evaluation.run_folder import RunFolder, write_whole
 from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.progress import TrainingProgress
 
@@ -41,17 +42,25 @@ class Validation(Callback):
         self.recall, self.best, self.best_step, self.waited = float("nan"), -1.0, 0, 0
         self.best_weights: dict[str, Tensor] = {}
 
+    def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
+        del module
+        trainer.should_stop = self.has_waited()  # killed between its last step and its end
+
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
         step = trainer.global_step
         if self.is_due(step, module.steps):
             self.validate(trainer, module)
-            if self.patience and self.waited >= self.patience:
+            if self.has_waited():
                 trainer.should_stop = True
             save_checkpoint(trainer, self.run)
 
     def is_due(self, step: int, last: int) -> bool:
         """Whether a step ends with a validation, or the training with it."""
         return step == last or (self.every > 0 and step % self.every == 0)
+
+    def has_waited(self) -> bool:
+        """Whether so many validations were without progress that training is to stop."""
+        return self.patience > 0 and self.waited >= self.patience
 
     def validate(self, trainer: Trainer, module: EmbeddingModule) -> None:
         """Measure the current network and keep it if it is the best so far."""
@@ -62,6 +71,8 @@ class Validation(Callback):
         vectors = embed(
             module.encoder, self.images, self.indices, module.config.workers or 0, self.progress.validating
         )
+        if not np.isfinite(vectors).all():
+            raise DivergenceError(f"embeddings are not finite at step {step}: try a lower --lr")
         self.recall = recall_at_k(vectors, self.images.labels[self.indices], (1,))[1]
         # Ranks keep batch statistics of their own: all of them go by the first one's figure.
         self.recall = float(trainer.strategy.broadcast(self.recall))
@@ -91,8 +102,7 @@ def save_checkpoint(trainer: Trainer, run: RunFolder) -> None:
         if trainer.is_global_zero:
             partial.replace(run.checkpoint)
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise InputError(f"{run.checkpoint} cannot be written: {reason}") from None
+        raise InputError(f"{run.checkpoint} cannot be written: {reason_of(error)}") from None
     finally:
         if trainer.is_global_zero:
             partial.unlink(missing_ok=True)
@@ -112,8 +122,8 @@ class StepLog(Callback):
     def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
         self.since = time.perf_counter() - self.seconds
         self.progress.start(trainer.global_step, module.steps)
-        if trainer.is_global_zero and not self.run.metrics.exists():
-            self.run.metrics.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+        if trainer.is_global_zero:
+            self._begin(trainer.global_step)
 
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
         step = trainer.global_step
@@ -127,8 +137,16 @@ class StepLog(Callback):
         if trainer.is_global_zero:
             self._write(trainer, module, step, validated)
 
+    def _begin(self, step: int) -> None:
+        """Begin the table; one of a run that was killed keeps what was before its checkpoint."""
+        rows = [",".join(COLUMNS)]
+        if step:
+            text = self.run.metrics.read_text(encoding="utf-8")
+            rows += [row for row in text.splitlines()[1:] if int(row.split(",")[0]) <= step]
+        write_whole(self.run.metrics, lambda path: path.write_text("\n".join(rows) + "\n", encoding="utf-8"))
+
     def _write(self, trainer: Trainer, module: EmbeddingModule, step: int, validated: bool) -> None:
-        recall = self.validation.recall if validated else None
+        recall = self.validation.recall if validated and not math.isnan(self.validation.recall) else None
         values = {
             "loss": module.train_loss,
             "active": self.active,
@@ -172,7 +190,7 @@ class Interruption(Callback):
         signal.signal(signal.SIGINT, self.before)
 
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
-        asked = torch.tensor(float(self.asked))
+        asked = torch.tensor(float(self.asked), device=module.device)
         if trainer.world_size > 1:
             asked = trainer.strategy.reduce(asked, reduce_op="max")
         if asked and trainer.global_step < module.steps:

@@ -3,7 +3,7 @@
 import torch
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import InputError
+from bayestriplet.errors import InputError, reason_of
 from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.training.module import CHECKPOINT_FORMAT
 
@@ -32,8 +32,7 @@ def check_resumable(run: RunFolder, config: TrainConfig) -> int:
         state = torch.load(run.checkpoint, map_location="cpu", weights_only=True)
         step, found = int(state["global_step"]), state.get("bayestriplet_format")
     except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{run.checkpoint} cannot be read as a checkpoint: {reason}") from None
+        raise InputError(f"{run.checkpoint} cannot be read as a checkpoint: {reason_of(error)}") from None
     if found != CHECKPOINT_FORMAT:
         raise InputError(f"{run.checkpoint} has format {found!r}; this version reads {CHECKPOINT_FORMAT}")
     return step

@@ -40,6 +40,8 @@ class Comparison:
     def run(self, out: Path, jobs: int, watcher: Watcher) -> dict[str, Any]:
         """Make all runs that are missing and write comparison.json, tables and plots."""
         import_drawing("matplotlib.figure")  # better now than after hours of runs
+        if self.tune and self.base.validate_every == 0:
+            raise InputError("--validate-every 0 leaves nothing to choose options by: use --no-tune")
         self._claim(out)
         chosen = self._tune(out / "runs", jobs, watcher)
         trials = [
@@ -51,7 +53,7 @@ class Comparison:
         for trial, found in zip(trials, results, strict=True):
             if found["status"] == "diverged":
                 raise InputError(f"{out / 'runs' / trial.name} broke down: {found['reason']}")
-        summary = self._summarise(out, chosen, trials, results)
+        summary = self._summarise(out, trials, results)
         write_whole(
             out / "comparison.json", lambda path: path.write_text(json.dumps(summary, indent=1) + "\n")
         )
@@ -87,9 +89,9 @@ class Comparison:
         write_whole(path, lambda p: p.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8"))
 
     def _start(self, method: str) -> TrainConfig:
-        """Return the options a method's search begins with."""
-        strength = _strength(method)
-        start = {name: GRID[name][0] for name in ("lr", strength, "normalize")} | self.chosen.get(method, {})
+        """Return the options a method's search begins with; without a search, those of the recipe."""
+        begin = ("lr", _strength(method), "normalize") if self.tune else ()
+        start = {name: GRID[name][0] for name in begin} | self.chosen.get(method, {})
         return self.base.model_copy(update={"method": method, "seed": self.seeds[0], **start})
 
     def _tune(self, folder: Path, jobs: int, watcher: Watcher) -> dict[str, TrainConfig]:
@@ -105,6 +107,8 @@ class Comparison:
                 for config in _candidates(so_far, ("lr", _strength(method), "normalize")[stage])
             ]
             results = run_trials([Trial(config) for config in candidates], folder, jobs, watcher)
+            if all(found["validation_recall@1"] is None for found in results):
+                raise InputError("there are no validation items to choose options by: use --no-tune")
             recalls: dict[str, float] = {}
             for config, found in zip(candidates, results, strict=True):
                 recall = found["validation_recall@1"] or 0.0
@@ -112,12 +116,10 @@ class Comparison:
                     recalls[config.method], best[config.method] = recall, config
         return best
 
-    def _summarise(
-        self, out: Path, chosen: dict[str, TrainConfig], trials: list[Trial], results: list[dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _summarise(self, out: Path, trials: list[Trial], results: list[dict[str, Any]]) -> dict[str, Any]:
         methods: dict[str, Any] = {}
         for trial, found in zip(trials, results, strict=True):
-            config = chosen[trial.config.method]
+            config = RunFolder(out / "runs" / trial.name).read_config()  # with the recipe's values
             entry = methods.setdefault(
                 trial.config.method,
                 {
@@ -147,12 +149,15 @@ class Comparison:
         if path.is_file():
             known: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
             return known
+        from bayestriplet.data.regimes import hold_out
         from bayestriplet.data.sources import open_data
         from bayestriplet.evaluation.evaluate import evaluate, select_items
         from bayestriplet.model.encoder import load_encoder
 
         config = trial.config
         images = open_data(config.data, seed=config.seed, size=config.size, skip_bad=config.skip_bad)
+        if config.without is not None:
+            images, _ = hold_out(images, config.without)
         encoder = load_encoder(RunFolder(out / "runs" / trial.name).model, trusted=config.backbone)
         scores = evaluate(encoder, select_items(images, "test", encoder), seed=config.seed)
         floors = {

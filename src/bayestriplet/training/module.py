@@ -7,7 +7,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import BayesTripletError, DivergenceError
+from bayestriplet.errors import BayesTripletError, DivergenceError, InputError
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.triplets.baselines import baseline
 from bayestriplet.triplets.criteria import BUNCA, BUT
@@ -35,6 +35,15 @@ class EmbeddingModule(LightningModule):
         self.draws = torch.Generator().manual_seed(config.seed)
         self.criterion = build_criterion(config, len(encoder.info.classes), self.draws)
         self.train_loss = float("nan")
+
+    def setup(self, stage: str) -> None:
+        """Draw where the network is trained."""
+        del stage
+        device = self.trainer.strategy.root_device
+        if device.type != self.draws.device.type:
+            self.draws = torch.Generator(device).manual_seed(self.config.seed)
+            if isinstance(self.criterion, BUT | BUNCA):
+                self.criterion.generator = self.draws
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         images, labels = batch
@@ -66,5 +75,10 @@ class EmbeddingModule(LightningModule):
         checkpoint["generators"] = {"draws": self.draws.get_state(), "torch": torch.get_rng_state()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.draws.set_state(checkpoint["generators"]["draws"])
+        try:
+            self.draws.set_state(checkpoint["generators"]["draws"].cpu())
+        except RuntimeError:
+            raise InputError(
+                f"the run was not begun on this kind of device, {self.draws.device.type}"
+            ) from None
         torch.set_rng_state(checkpoint["generators"]["torch"])

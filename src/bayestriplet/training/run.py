@@ -4,7 +4,6 @@ import logging
 import os
 import platform
 import shutil
-import time
 import warnings
 from importlib.metadata import version
 from pathlib import Path
@@ -84,10 +83,7 @@ class TrainingRun:
 
     def fit(self, resume: bool = False) -> None:
         """Train the network; what it takes to go on is in the run folder after every validation."""
-        self._started = time.perf_counter()
-        start = check_resumable(self.folder, self.config) if resume else 0
-        if resume:
-            check_unchanged(self.folder, self.images)
+        start = self.check_resume() if resume else 0
         if not resume and self.is_first:
             RunFolder.create(self.folder.path)
             self.folder.write_config(self.config)
@@ -100,6 +96,12 @@ class TrainingRun:
             raise
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+
+    def check_resume(self) -> int:
+        """Return the step at which the run in the folder can go on, or say why it cannot."""
+        step = check_resumable(self.folder, self.config)
+        check_unchanged(self.folder, self.images)
+        return step
 
     def finish(
         self, tell: Tell | None = None, only_scores: bool = False, export: bool = True
@@ -169,7 +171,7 @@ class TrainingRun:
             bar.stop()
         self._module, self._validation = module, validation
         self._interrupted = interruption.asked and trainer.global_step < batches.steps
-        self._steps = trainer.global_step
+        self._steps, self._seconds = trainer.global_step, log.seconds
 
     def _ranks(self) -> tuple[int, int]:
         """Return how many processes train and which one this is, also before Lightning has started them."""
@@ -183,7 +185,7 @@ class TrainingRun:
         strategy = DDPStrategy(find_unused_parameters=has_parameters) if world > 1 else "auto"
         nodes = max(1, world // self.config.devices)
         return Trainer(
-            accelerator="auto",
+            accelerator="cuda" if torch.cuda.is_available() else "cpu",  # Apple's has no float64
             devices=self.config.devices,
             num_nodes=nodes,
             strategy=strategy,
@@ -261,7 +263,7 @@ class TrainingRun:
                 "steps": self._steps,
                 "best_step": validation.best_step,
                 "validation_recall@1": validation.best if validation.best >= 0 else None,
-                "seconds": round(time.perf_counter() - self._started, 1),
+                "seconds": round(self._seconds, 1),
                 "test": None if scores is None else to_json(scores),
                 "versions": {
                     "python": platform.python_version(),

@@ -7,12 +7,13 @@ import os
 import shutil
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import DivergenceError, InputError
+from bayestriplet.errors import DataError, DivergenceError, InputError
 from bayestriplet.evaluation.run_folder import RunFolder
 
 LEAST_DISK = 200_000_000  # bytes that have to be free before a run is begun
@@ -76,7 +77,13 @@ def _run_missing(
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 trial = running.pop(future)
-                future.result()
+                try:
+                    future.result()
+                except BrokenProcessPool:
+                    raise InputError(
+                        f"{folder / trial.name} was killed, perhaps for want of memory; finished runs stay: "
+                        "go on with fewer jobs"
+                    ) from None
                 found = read_finished(folder / trial.name)
                 if found is None:
                     raise InputError(f"{folder / trial.name} was stopped before it was finished")
@@ -112,15 +119,14 @@ def _run_one(config: TrainConfig, path: Path) -> None:
     if path.exists() and not resume:
         shutil.rmtree(path)
     run = TrainingRun(config, path, Console(quiet=True))
-    try:
+    if resume:
         try:
-            run.fit(resume)
-        except InputError:
-            if not resume:
-                raise
+            run.check_resume()
+        except (InputError, DataError):
             shutil.rmtree(path)  # the leftovers cannot be gone on with: begin again
-            run = TrainingRun(config, path, Console(quiet=True))
-            run.fit()
+            resume = False
+    try:
+        run.fit(resume)
     except DivergenceError as error:
         _note_divergence(config, path, error)
     else:

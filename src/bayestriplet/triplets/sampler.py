@@ -97,6 +97,7 @@ class TripletSampler(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
         """Draw triplets for embeddings (B, D) with labels (B,)."""
         posterior = self.posterior
+        posterior.check_generator(generator)
         if self.training:
             anchor, labels, sizes = posterior.agree(embeddings, labels)
         else:

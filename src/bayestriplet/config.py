@@ -14,6 +14,8 @@ WIDTHS = (0.25, 0.5, 1.0)
 WITH_MARGIN = ("but", "ba", "bsh", "bh", "dws")
 ITEMS_OF_THE_PAPER = 5
 EPOCHS_OF_THE_PAPER = 50
+LEAST_STEPS = 500  # of a training without limits, however few its images
+LEAST_INTERVAL = 50  # steps between validations, unless told
 
 
 class TrainConfig(BaseModel):
@@ -65,11 +67,13 @@ class TrainConfig(BaseModel):
     )
     lr: float | None = Field(None, gt=0, description="Learning rate of Adam.")
     max_epochs: int | None = Field(
-        None, ge=1, description="Passes over the training images, at most; 50 if no --max-steps is given."
+        None,
+        ge=1,
+        description="Passes over the training images, at most; 50, but 500 steps, if neither limit is given.",
     )
     max_steps: int | None = Field(None, ge=1, description="Batches, at most.")
     validate_every: int | None = Field(
-        None, ge=0, description="Steps between validations; an epoch if not given, 0: never."
+        None, ge=0, description="Steps between validations; an epoch, but 50 steps, if not given; 0: never."
     )
     patience: int = Field(
         10, ge=0, description="Stop after this many validations without progress; 0: never."
@@ -91,7 +95,7 @@ class TrainConfig(BaseModel):
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else 5e-3,
             "num_negatives": 32 if num_classes > 100 and self.method in ("but", "bunca") else None,
-            "max_epochs": EPOCHS_OF_THE_PAPER if self.max_steps is None else None,
+            "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
 

@@ -54,6 +54,9 @@ def test_the_papers_batches_hold_five_items_of_each_class():
 def test_with_many_classes_a_batch_holds_some_of_them():
     batches = BalancedBatches(labels_of([10] * 100), 32)
     assert (batches.items, batches.classes) == (4, 8)
+    assert BalancedBatches(labels_of([10] * 100), 50).batch_size == 52  # rounded up
+    small = BalancedBatches(labels_of([10] * 10), 10)
+    assert (small.items, small.classes) == (2, 5)
 
 
 def test_the_order_depends_on_the_seed_and_can_begin_anywhere():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bayestriplet.data.dataset import few_items
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
 from tests.data.pictures import make_folder, noise, save_picture
@@ -235,3 +236,22 @@ def test_a_subset_and_the_seed(tmp_path):
     assert len(images.paths) == len(images.labels) == 18
     assert all(os.fspath(path).endswith(name) for path, name in zip(images.paths, images.ids, strict=True))
     assert np.bincount(images.labels[images.indices("train")]).tolist() == [3, 3]
+
+
+def test_classes_with_too_little_to_match_are_warned_of(tmp_path):
+    images = open_data(str(make_folder(tmp_path, {"a": 6, "b": 30, "c": 30})))
+    assert few_items(images) == [
+        "classes with a single validation image, never a match: a",
+        "classes with a single test image, never a match: a",
+    ]
+    (where,) = np.flatnonzero((images.labels == 0) & (images.splits == "test"))
+    images.splits[(images.labels == 0) & (np.arange(len(images)) != where)] = "val"
+    assert few_items(images) == [
+        "classes with fewer than 2 training images: a",
+        "classes with a single test image, never a match: a",
+    ]
+
+
+def test_all_items_are_a_split_too(tmp_path):
+    images = open_data(str(make_folder(tmp_path, {"a": 6, "b": 7})))
+    assert images.indices("all").tolist() == list(range(13))

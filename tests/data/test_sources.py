@@ -56,7 +56,8 @@ def test_a_position_outside_is_refused(indices):
 
 def test_an_unknown_split_is_refused():
     with pytest.raises(
-        InputError, match=r"split must be one of 'train', 'val', 'test'; got 'tset'; did you mean 'test'"
+        InputError,
+        match=r"split must be one of 'train', 'val', 'test', 'all'; got 'tset'; did you mean 'test'",
     ):
         open_data("digits").indices("tset")
 

@@ -6,6 +6,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import bayestriplet as bt
+from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError, InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Neighbour, take_vote
 from tests.retrieval.test_encoder import make_run
@@ -128,6 +129,26 @@ def test_a_single_class_and_colour_files_are_fine_for_a_grey_encoder(run, tmp_pa
     index.update(str(tmp_path / "more"), skip_bad=True)
     assert len(index) == 3
     assert index.search(scan(1), k=1)[0].neighbours[0].distance == pytest.approx(0, abs=1e-5)
+
+
+def test_images_without_labels_are_indexed_and_do_not_vote(run, scans, tmp_path):
+    flat = tmp_path / "archive"
+    flat.mkdir()
+    for i in range(5):
+        Image.fromarray(scan(i)).save(flat / f"{i}.png")
+    index = bt.Index.open(run)
+    assert counts(index.update(str(flat))) == (5, 0, 0, 0)
+    answer = index.search(scan(3), k=2)[0]
+    assert (answer.neighbours[0].id, answer.neighbours[0].label, answer.vote) == ("archive/3.png", "", None)
+    manifest = tmp_path / "some.csv"
+    manifest.write_text("path,label\narchive/0.png,zero\narchive/1.png,\n")
+    assert counts(index.update(str(manifest))) == (2, 0, 0, 0)
+    (tmp_path / "none.csv").write_text("path\narchive/0.png\n")
+    assert counts(index.update(str(tmp_path / "none.csv"))) == (1, 0, 0, 0)
+    labels = {one.id: one.label for one in index.search(scan(0), k=8)[0].neighbours}
+    assert (labels["some/archive/0.png"], labels["some/archive/1.png"]) == ("zero", "")
+    with pytest.raises(DataError, match="has files but no class folders"):
+        open_data(str(flat))  # to train on, labels are needed
 
 
 def test_queries_are_paths_folders_pixels_and_vectors(run, scans):

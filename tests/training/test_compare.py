@@ -247,3 +247,10 @@ def wait_until(condition, seconds):
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.1)
+
+
+def test_the_number_of_runs_is_known_before(tmp_path):
+    comparison, watcher = Comparison(base(max_steps=1), ("but", "nca"), (0, 1), tune=True), Silent()
+    comparison.run(tmp_path / "out", 1, watcher)
+    assert len(watcher.made) == comparison.number_of_runs() == 14
+    assert Comparison(base(), ("but", "nca"), (0, 1), tune=False).number_of_runs() == 4

@@ -466,3 +466,26 @@ def test_a_run_with_wrong_labels_is_opened_again_with_those_it_was_trained_on(tm
     assert (images.labels != true.labels).mean() > 0.2
     for split in ("val", "test"):
         assert (images.labels[images.indices(split)] == true.labels[true.indices(split)]).all()
+
+
+def test_a_training_without_limits_has_500_steps_however_few_its_images(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(callbacks.Validation, "validate", lambda *_: None)
+    original = callbacks.Validation.on_train_batch_end
+
+    def note(self, trainer, module, *rest):
+        if self.is_due(trainer.global_step, module.steps):
+            seen.append(trainer.global_step)
+        original(self, trainer, module, *rest)
+
+    monkeypatch.setattr(callbacks.Validation, "on_train_batch_end", note)
+    make_run(tmp_path / "run", max_steps=None, validate_every=None, per_class=5).fit()  # a step an epoch
+    assert seen == list(range(50, 501, 50))
+
+
+def test_of_networks_that_are_equally_good_the_later_is_kept(tmp_path, monkeypatch):
+    recalls = iter([0.5, 0.9, 0.9, 0.7, 0.6])
+    monkeypatch.setattr(callbacks, "recall_at_k", lambda *_: {1: next(recalls)})
+    train(tmp_path / "run", max_steps=100, patience=3)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["steps"], results["best_step"]) == (50, 30)

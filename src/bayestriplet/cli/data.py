@@ -57,6 +57,7 @@ def check(
     size: Size = None,
 ) -> None:
     """Decode every image; show classes, splits, sizes and every bad file. Exit code 1 if there are any."""
+    from bayestriplet.data.dataset import few_items
     from bayestriplet.data.sources import examine_data
 
     with progress_bar() as progress:
@@ -69,6 +70,8 @@ def check(
         typer.echo(f"{len(examined.bad)} of {total} files are bad; --skip-bad leaves them out of a training")
         raise typer.Exit(1)
     typer.echo("No bad files.")
+    for warning in few_items(examined.images):
+        typer.echo(f"Warning: {warning}")
 
 
 def _print_counts(examined: "Examined") -> None:

@@ -12,6 +12,7 @@ from bayestriplet.errors import DataError
 
 Rows = NDArray[np.int64]
 ITEMS_WITH_MANY_CLASSES = 4
+MANY_ITEMS = 32  # in a batch
 CLASSES_AT_A_TIME = 2
 
 
@@ -75,14 +76,15 @@ class BalancedBatches(Batches):
 
     With at most half as many classes as items in a batch, a batch holds n' = ceil(b / c) items of
     each of the c classes, and an epoch is as long as the largest class needs; smaller classes
-    start again. With more classes, a batch holds 4 items (2 in batches below 8) of each of
-    b / 4 classes, and an epoch lasts until every item was there.
+    start again. With more classes, a batch holds n' = 4 items (2 in batches below 32, so that there
+    are more than a few classes) of each of ceil(b / n') classes, and an epoch lasts until every item
+    was there.
     """
 
     def _prepare(self) -> None:
         few = self.wanted >= 2 * len(self.members)
         self.items = math.ceil(self.wanted / len(self.members)) if few else _items_a_class(self.wanted)
-        self.classes = len(self.members) if few else max(2, self.wanted // self.items)
+        self.classes = len(self.members) if few else max(2, math.ceil(self.wanted / self.items))
 
     def share(self, step: int) -> Rows:
         """Deal items of every class to every rank where each gets two; else whole classes, in turns."""
@@ -172,4 +174,4 @@ KINDS: dict[str, type[Batches]] = {
 
 
 def _items_a_class(batch_size: int) -> int:
-    return ITEMS_WITH_MANY_CLASSES if batch_size >= 2 * ITEMS_WITH_MANY_CLASSES else 2
+    return ITEMS_WITH_MANY_CLASSES if batch_size >= MANY_ITEMS else 2

@@ -45,8 +45,9 @@ class LabelledImages:
         return len(self.labels)
 
     def indices(self, split: str) -> NDArray[np.int64]:
-        """Return the positions of one split, in ascending order."""
-        check_choice("split", split, SPLITS)
+        """Return the positions of one split, or of "all", in ascending order."""
+        if check_choice("split", split, (*SPLITS, "all")) == "all":
+            return np.arange(len(self), dtype=np.int64)
         return np.flatnonzero(self.splits == split).astype(np.int64)
 
     def read(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -75,3 +76,18 @@ class LabelledImages:
             pixels=None if self.pixels is None else self.pixels[keep],
             paths=None if self.paths is None else tuple(self.paths[i] for i in keep),
         )
+
+
+def few_items(images: LabelledImages) -> list[str]:
+    """Return a warning for every split in which classes have too little: fewer than 2 items to match."""
+    out = []
+    for split, what in (("train", "training"), ("val", "validation"), ("test", "test")):
+        counts = np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
+        few = counts < 2 if split == "train" else counts == 1
+        if few.any():
+            names = [images.classes[k] for k in np.flatnonzero(few)]
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            effect = "" if split == "train" else ", never a match"
+            out.append(f"classes with {'fewer than 2' if split == 'train' else 'a single'} {what} "
+                       f"image{'s' * (split == 'train')}{effect}: {shown}")  # fmt: skip
+    return out

@@ -24,10 +24,11 @@ class _Inside:
     ignored: int = 0
 
 
-def list_folder(root: Path) -> Listing:
+def list_folder(root: Path, labelled: bool = True) -> Listing:
     """Return the images of a folder; classes and files are sorted by name.
 
-    Images lie directly in the class folders. Links are followed only to what lies inside ``root``.
+    Images lie directly in the class folders; unless they have to be ``labelled``, they may lie in
+    ``root`` alone, and their class is "". Links are followed only to what lies inside ``root``.
     """
     top = _look_into(root, root)
     holds = {folder.name: _look_into(folder, root) for folder in top.folders}
@@ -35,6 +36,8 @@ def list_folder(root: Path) -> Listing:
     split_folders = [name for name in SPLITS if name in holds and _is_split_folder(holds[name])]
     if split_folders or (holds and set(holds) <= set(SPLITS)):  # images directly in train are no class
         return _list_split_folders(root, holds, ignored)
+    if not labelled and top.images and not holds:
+        return _collect(root, [(None, "", path) for path in top.images], top.ignored)
     _check_classes(root, top, holds)
     found = [(None, name, path) for name, inside in holds.items() for path in inside.images]
     return _collect(root, found, ignored + sum(map(_count_ignored, holds.values())))

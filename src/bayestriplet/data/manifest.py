@@ -13,7 +13,6 @@ from bayestriplet.data.listing import Listing
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import DataError
 
-NEEDED = ("path", "label")
 SHOWN = 5  # lines a message names
 
 
@@ -26,10 +25,13 @@ class _Row:
     group: str
 
 
-def list_manifest(source: Path) -> Listing:
-    """Return the files a CSV file lists, with paths relative to its folder; other columns are ignored."""
-    columns, rows = _read_rows(source)
-    _check_rows(source, columns, rows)
+def list_manifest(source: Path, labelled: bool = True) -> Listing:
+    """Return the files a CSV file lists, with paths relative to its folder; other columns are ignored.
+
+    Unless every file has to be ``labelled``, the class of one without a label is "".
+    """
+    columns, rows = _read_rows(source, ("path", "label") if labelled else ("path",))
+    _check_rows(source, columns, rows, ("path", "label", "group") if labelled else ("path", "group"))
     paths = tuple(source.parent / row.path for row in rows)
     _check_paths(source, rows, paths)
     classes = tuple(sorted({row.label for row in rows}))
@@ -50,13 +52,13 @@ def list_manifest(source: Path) -> Listing:
     )
 
 
-def _read_rows(source: Path) -> tuple[Sequence[str], list[_Row]]:
+def _read_rows(source: Path, needed: tuple[str, ...]) -> tuple[Sequence[str], list[_Row]]:
     try:
         with source.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, restval="", skipinitialspace=True)
             columns = [name.strip() for name in reader.fieldnames or ()]
             reader.fieldnames = columns
-            if missing := [name for name in NEEDED if name not in columns]:
+            if missing := [name for name in needed if name not in columns]:
                 raise DataError(
                     f"{source} lacks the column {' and '.join(missing)}; "
                     f"its first line must name path,label and, where known, split,group"
@@ -77,8 +79,8 @@ def _to_row(line: int, values: dict[str, str]) -> _Row:
     return _Row(line, *(values.get(name, "").strip() for name in ("path", "label", "split", "group")))
 
 
-def _check_rows(source: Path, columns: Sequence[str], rows: list[_Row]) -> None:
-    for name in ("path", "label", "group"):
+def _check_rows(source: Path, columns: Sequence[str], rows: list[_Row], filled: tuple[str, ...]) -> None:
+    for name in filled:
         if name in columns and (lines := [row.line for row in rows if not getattr(row, name)]):
             raise DataError(f"{source} has no {name} in {_tell_lines(lines)}")
     if "split" in columns and (wrong := [row for row in rows if row.split not in SPLITS]):

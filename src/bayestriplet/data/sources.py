@@ -101,11 +101,13 @@ def list_data(
 ) -> LabelledImages:
     """Return all items of a data set, whose image files are to be read in this form.
 
-    They are opened only to find the bad ones with ``skip_bad``. One class is enough. What is in
-    memory keeps its own channels.
+    They are opened only to find the bad ones with ``skip_bad``. One class is enough, and files
+    without any, in a folder or a manifest, are of the class "". What is in memory keeps its own channels.
     """
     check_whole("size", size, 1)
-    examined, _ = _open(data, 0, lambda listing: Examined(take_listed(listing, size, channels)), progress)
+    examined, _ = _open(
+        data, 0, lambda listing: Examined(take_listed(listing, size, channels)), progress, labelled=False
+    )
     images = examined.images
     if skip_bad and images.paths is not None:
         images = leave_out_bad(images, progress)
@@ -142,24 +144,26 @@ def _examining(seed: int, size: int | None, progress: Progress | None) -> Look:
     return look
 
 
-def _open(data: str, seed: int, look: Look, progress: Progress | None) -> tuple[Examined, Path]:
+def _open(
+    data: str, seed: int, look: Look, progress: Progress | None, labelled: bool = True
+) -> tuple[Examined, Path]:
     check_whole("seed", seed, 0)
     data = os.fspath(data)
     name, colon, rest = data.partition(":")
     try:
         if name in SOURCES:
             return _open_named(name, rest if colon else None, seed, look, progress)
-        return _open_path(data, look)
+        return _open_path(data, look, labelled)
     except OSError as error:  # a name too long, a folder without permission, a drive that went away
         raise DataError(f"{error.filename or data} cannot be read: {error.strerror or error}") from error
 
 
-def _open_path(data: str, look: Look) -> tuple[Examined, Path]:
+def _open_path(data: str, look: Look, labelled: bool) -> tuple[Examined, Path]:
     path = _to_path(data)
     if data and path.is_dir():
-        return look(list_folder(path)), path
+        return look(list_folder(path, labelled)), path
     if path.suffix.lower() == ".csv" and path.is_file():
-        return look(list_manifest(path)), path
+        return look(list_manifest(path, labelled)), path
     if path.suffix.lower() == ".npz" and path.is_file():
         return _in_memory(open_npz(path), path), path
     if data and path.exists():

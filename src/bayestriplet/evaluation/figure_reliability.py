@@ -79,6 +79,7 @@ def _draw_selection(axes: "Axes", confidence: Floats, right: NDArray[np.bool_]) 
     lowest = 100 * float(accuracy[start:].min())
     room = max(100 - lowest, 0.5)
     axes.set_ylim(lowest - 0.15 * room, 100 + 0.04 * room)
+    axes.ticklabel_format(axis="y", useOffset=False)
     axes.annotate(
         f"all items: {100 * accuracy[-1]:.1f}%",
         (100, 100 * accuracy[-1]),

@@ -78,11 +78,10 @@ class Validation(Callback):
         self.recall = float(trainer.strategy.broadcast(self.recall))
         if np.linalg.norm(vectors.std(0)) < 1e-3 * np.linalg.norm(vectors, axis=1).mean():
             self.progress.warn(f"step {step}: all embeddings are nearly alike (collapse): try a lower --lr")
-        if self.recall > self.best:
-            self.best, self.best_step, self.waited = self.recall, step, 0
+        self.waited = 0 if self.recall > self.best else self.waited + 1
+        if self.recall >= self.best:  # of equal ones, the network that was trained for longer
+            self.best, self.best_step = self.recall, step
             self.best_weights = {k: v.detach().cpu().clone() for k, v in module.encoder.state_dict().items()}
-        else:
-            self.waited += 1
         self.progress.validated(step, self.recall)
 
     def state_dict(self) -> dict[str, Any]:

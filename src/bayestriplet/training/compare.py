@@ -63,6 +63,11 @@ class Comparison:
         draw_comparison(summary, out)
         return summary
 
+    def number_of_runs(self) -> int:
+        """Return how many runs a comparison takes, tuning and all."""
+        tuning = sum(len(values) - 1 for name, values in GRID.items() if name != "margin") if self.tune else 0
+        return len(self.methods) * (len(self.seeds) + tuning)
+
     def _claim(self, out: Path) -> None:
         """Write down what the folder is for, or refuse one that is for something else."""
         mine = self.base.model_dump(exclude={"method", "seed", *GRID})

@@ -17,8 +17,9 @@ from lightning.pytorch.strategies import DDPStrategy
 from rich.console import Console
 from rich.markup import escape
 
-from bayestriplet.config import TrainConfig
+from bayestriplet.config import EPOCHS_OF_THE_PAPER, LEAST_INTERVAL, LEAST_STEPS, TrainConfig
 from bayestriplet.data.batches import KINDS
+from bayestriplet.data.dataset import few_items
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
@@ -74,12 +75,12 @@ class TrainingRun:
             raise DataError(
                 f"{self.config.data} has training items of {(counts > 0).sum()} classes; 2 are needed"
             )
-        small = [name for name, count in zip(self.images.classes, counts, strict=True) if count < 2]
-        if not len(self.images.indices("val")) and self.is_first:
+        if not self.is_first:
+            return
+        if not len(self.images.indices("val")):
             self.console.print("[yellow]Warning:[/] there are no validation items: the last network is kept")
-        if small and self.is_first:
-            shown = escape(", ".join(small[:5]) + (", ..." if len(small) > 5 else ""))
-            self.console.print(f"[yellow]Warning:[/] fewer than 2 training items: {shown}", highlight=False)
+        for warning in few_items(self.images):
+            self.console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
 
     def fit(self, resume: bool = False) -> None:
         """Train the network; what it takes to go on is in the run folder after every validation."""
@@ -141,8 +142,11 @@ class TrainingRun:
         batches = KINDS[config.batches](
             items.labels, config.batch_size or 0, seed=config.seed, rank=rank, world=world
         )
-        limits = [config.max_steps, config.max_epochs and config.max_epochs * batches.batches_per_epoch]
-        batches.steps = min(limit for limit in limits if limit)
+        epoch = batches.batches_per_epoch
+        limits = [config.max_steps, config.max_epochs and config.max_epochs * epoch]
+        batches.steps = min(
+            (limit for limit in limits if limit), default=max(EPOCHS_OF_THE_PAPER * epoch, LEAST_STEPS)
+        )
         batches.start = start
         encoder = Encoder(self._info(), config.weights)
         with warnings.catch_warnings(record=True) as notes:
@@ -151,9 +155,9 @@ class TrainingRun:
         for note in notes if self.is_first else ():
             self.console.print(f"[yellow]Note:[/] {note.message}", highlight=False)
         bar = TrainingProgress(self.console if self.is_first else Console(quiet=True))
-        every = batches.batches_per_epoch if config.validate_every is None else config.validate_every
+        every = max(epoch, LEAST_INTERVAL) if config.validate_every is None else config.validate_every
         validation = Validation(self.images, every, config.patience, self.folder, bar)
-        log = StepLog(self.folder, batches.batches_per_epoch, validation, bar)
+        log = StepLog(self.folder, epoch, validation, bar)
         interruption = Interruption(self.folder)
         trainer = self._trainer([validation, log, interruption], batches.steps)
         try:

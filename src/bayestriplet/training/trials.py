@@ -63,7 +63,8 @@ def run_trials(trials: list[Trial], folder: Path, jobs: int, watcher: Watcher) -
 def _run_missing(
     trials: list[Trial], folder: Path, jobs: int, watcher: Watcher, results: dict[str, dict[str, Any]]
 ) -> None:
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    threads = int(given) if given.isdecimal() else max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare_worker, initargs=(threads,))
     try:

@@ -25,6 +25,10 @@ class DataError(BayesTripletError, ValueError):
     """A file or folder of images is missing, broken or not laid out as it should be."""
 
 
+class StoreError(InputError):
+    """The store that was named for an index cannot be reached, read or written."""
+
+
 class DivergenceError(BayesTripletError, ArithmeticError):
     """A training broke down: its loss or its embeddings are no longer finite."""
 

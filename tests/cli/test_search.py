@@ -56,7 +56,9 @@ def indexed(digits_run, tmp_path_factory):
 
     run = tmp_path_factory.mktemp("indexed") / "run"
     shutil.copytree(digits_run, run, ignore=shutil.ignore_patterns("*.ckpt"))
-    Index.open(run).update("digits", split="test")
+    index = Index.open(run)
+    index.update("digits", split="test")
+    index.store.prepare()
     return run
 
 

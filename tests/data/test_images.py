@@ -202,7 +202,7 @@ def write_between(path):
         (write_float, "has floating-point pixels; convert it to 8 or 16 bits"),
         (write_long, "has 32-bit pixels; convert it to 8 or 16 bits"),
         (write_animation, "is animated (3 frames)"),
-        (write_pages, "has 2 pages"),
+        (write_pages, "has more than one page"),
         (write_giant, "has 90000 x 90000 pixels, more than 64 million"),
         (write_large, "has 8001 x 8000 pixels, more than 64 million"),
         (write_between, "has 10000 x 10000 pixels, more than 64 million"),

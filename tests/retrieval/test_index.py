@@ -188,9 +188,9 @@ def test_images_are_added_one_by_one_and_stay(run, scans):
     index.add(scans / "7" / "7.png")
     index.update(str(scans))
     index.update("digits", split="test")
-    ids = {item.id for item in index.store.items() if item.source == "added"}
+    ids = {item.id for item in index.store.items() if item.source == ""}
     assert ids == {"x", "y", str(scans / "7" / "7.png")}
-    assert index.search(scan(3), k=1, where={"source": "added"})[0].vote is None  # it has no label
+    assert index.search(scan(3), k=1, where={"source": ""})[0].vote is None  # it has no label
     assert index.search(scan(2), k=1, where={"group": "q"})[0].neighbours[0].id == "y"
     with pytest.raises(InputError, match="labels must be 1, one per image; got 2"):
         index.add(scan(1), labels=["a", "b"])
@@ -198,6 +198,30 @@ def test_images_are_added_one_by_one_and_stay(run, scans):
         index.add([scan(1), scan(1)])
     with pytest.raises(InputError, match="only images can be added"):
         index.add(np.zeros((1, 16)))
+
+
+def test_what_was_added_is_not_of_a_folder_of_any_name(run, scans):
+    index = bt.Index.open(run)
+    index.add([scan(0), scan(1)], labels=["0", ""])
+    folder = scans.rename(scans.with_name("added"))
+    assert counts(index.update(str(folder))) == (100, 0, 0, 0)
+    assert len(index) == 102
+
+
+@pytest.mark.parametrize("options", [{"labels": ["7", None]}, {"groups": [None, ""]}, {"ids": [1, 2]}])
+def test_only_strings_describe_what_is_added(run, options):
+    index = bt.Index.open(run)
+    with pytest.raises(InputTypeError, match="must be strings, '' where unknown; got"):
+        index.add([scan(0), scan(1)], **options)
+    assert len(index) == 0
+
+
+def test_a_label_whose_only_item_is_the_query_itself_is_known(run):
+    index = bt.Index.open(run)
+    index.add([scan(0), scan(1)], labels=["only", "other"])
+    assert index.search(scan(0), where={"label": "only"}, exclude_self=True)[0].neighbours == ()
+    with pytest.raises(InputError, match="no item of the index has label=none"):
+        index.search(scan(0), where={"label": "none"}, exclude_self=True)
 
 
 def test_probabilities_and_novelty_are_those_of_the_run(run):

@@ -1,9 +1,11 @@
 """What only LanceDB promises: versions, whole changes, copies in memory."""
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import lancedb
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval import memory
-from bayestriplet.retrieval.lance import _reason
+from bayestriplet.retrieval.lance import LanceStore, _reason
 from bayestriplet.retrieval.memory import Memory
 from bayestriplet.retrieval.store import open_store
 from tests.retrieval.rows import DIM, make_rows
@@ -73,7 +75,7 @@ def test_a_disk_that_fills_up_leaves_the_last_version_and_no_files(tmp_path, lim
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, tmp_path / "index", str(limit)], capture_output=True, text=True
     )
-    assert "InputError: " in done.stderr
+    assert "StoreError: " in done.stderr
     assert "cannot be written; it is as it was" in done.stderr.splitlines()[-1]
     assert files(tmp_path / "index" / "items.lance") == before
     assert local(tmp_path).count() == 100
@@ -150,14 +152,84 @@ def test_searching_a_table_that_has_not_changed_does_not_load_lancedb(tmp_path):
     assert done.stdout.split("\n")[:2] == ["3", "[]"]
 
 
+DAMAGES = {
+    "cut": lambda content: content[:-60],
+    "empty": lambda _: b"",
+    "zeros": lambda content: content[: len(content) // 2] + bytes(len(content) - len(content) // 2),
+    "foreign": lambda _: b"{}",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ["about.json", "vectors.npy", "id.codes.npy", "label.text.npy"])
-def test_a_damaged_copy_is_made_again(tmp_path, name):
+def test_a_damaged_copy_is_made_again(tmp_path, name, damage):
     store = local(tmp_path)
     store.write("print", DIM, [make_rows(range(50))], [])
     store.prepare()
     path = next((tmp_path / "index" / "snapshot").glob(f"*/{name}"))
-    path.write_bytes(path.read_bytes()[:-60])
-    assert sorted(item.id for item in local(tmp_path).items()) == sorted(f"set/{n}" for n in range(50))
+    whole = path.read_bytes()
+    path.write_bytes(DAMAGES[damage](whole))
+    store, rows = local(tmp_path), make_rows(range(50))
+    assert store.items() == list(rows.items)
+    assert [hits[0].item for hits in store.search(rows.vectors, 1, {})] == list(rows.items)
+    assert path.read_bytes() == whole
+
+
+def test_another_table_in_the_same_place_is_noticed(tmp_path):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [])
+    assert store.count() == 5
+    shutil.rmtree(tmp_path / "index" / "items.lance")  # the copy stays
+    local(tmp_path).write("print", DIM, [make_rows(range(5), source="other")], [])
+    for one in (store, local(tmp_path)):
+        assert one.items()[0].id == "other/0"
+        assert set(one.thumbnails(["other/1"])) == {"other/1"}
+
+
+def test_another_table_in_the_same_bucket_is_noticed(tmp_path):
+    def bucket():
+        return LanceStore(f"file://{tmp_path}/bucket", None, tmp_path / "copies")
+
+    store = bucket()
+    store.write("print", DIM, [make_rows(range(5))], [])
+    assert store.count() == 5
+    shutil.rmtree(tmp_path / "bucket")
+    bucket().write("print", DIM, [make_rows(range(5), source="other")], [])
+    for one in (store, bucket()):
+        assert one.items()[0].id == "other/0"
+        assert set(one.thumbnails(["other/1"])) == {"other/1"}
+
+
+def test_ctrl_c_at_the_end_of_a_change_leaves_it_whole(tmp_path, monkeypatch):
+    original = LanceStore._commit
+
+    def interrupted(self, *arguments):
+        original(self, *arguments)
+        raise KeyboardInterrupt
+
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [])
+    monkeypatch.setattr(LanceStore, "_commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.write("print", DIM, [make_rows(range(5, 9))], ["set/0"])
+    assert sorted(item.id for item in local(tmp_path).items()) == [f"set/{n}" for n in range(1, 9)]
+
+
+def test_threads_that_search_while_the_table_changes_are_all_answered(tmp_path, monkeypatch):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [])
+    store.count()
+    original = Memory.load
+
+    def slow(*arguments):
+        time.sleep(0.2)
+        return original(*arguments)
+
+    monkeypatch.setattr(Memory, "load", slow)
+    local(tmp_path).write("print", DIM, [make_rows(range(5, 9))], [])
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: (store.count(), store.fingerprint()), range(8)))
+    assert counts == [(9, "print")] * 8
 
 
 @pytest.mark.parametrize("what", ["_versions/*.manifest", "data/*.lance"])

@@ -63,7 +63,7 @@ def test_a_disk_that_fills_up_is_one_line_and_loses_nothing(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WRITING, place, "60000"], capture_output=True, text=True, check=False
     )
-    last = [line for line in done.stderr.splitlines() if "InputError: " in line]
+    last = [line for line in done.stderr.splitlines() if "StoreError: " in line]
     assert len(last) == 1
     assert f"{place} cannot be written: " in last[0]
     assert_can_be_completed(place)

@@ -1,5 +1,7 @@
 """What every store promises."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,6 +95,39 @@ def test_a_change_adds_replaces_and_removes_and_leaves_the_rest(reopen):
     assert found.distance == pytest.approx(0, abs=1e-3)
     store.write("print", DIM, [], ["set/1"])
     assert store.count() == 32
+
+
+def test_items_of_any_name_are_removed_and_no_others(reopen):
+    odd = ["it's.png", "back\\slash.png", "x'] or id not in ['y.png", 'say "a".png', "ü, b.png"]
+    plain, strange = make_rows(range(20)), make_rows(range(20, 25))
+    items = tuple(one._replace(id=f"set/{name}") for one, name in zip(strange.items, odd, strict=True))
+    store = reopen()
+    store.write("print", DIM, [plain, replace(strange, items=items)], [])
+    assert store.count() == 25
+    for left, name in zip((24, 23, 22, 21, 20), odd, strict=True):
+        store.write("print", DIM, [], [f"set/{name}"])
+        assert store.count() == left
+    assert {item.id for item in store.items()} == {f"set/{n}" for n in range(20)}
+
+
+def test_many_neighbours_and_those_of_a_rare_label_are_exact(reopen):
+    store, parts = reopen(), [make_rows(range(k, 2000, 10), label=f"l{k}") for k in range(10)]
+    store.write("print", DIM, parts, [])
+    queries = make_rows(range(5), seed=9).vectors
+    everything = np.concatenate([part.vectors for part in parts])
+    ids = [item.id for part in parts for item in part.items]
+    for where, k, part in (({}, 500, slice(None)), ({"label": "l3"}, 10, slice(600, 800))):
+        for query, hits in zip(queries, store.search(queries, k, where), strict=True):
+            distances = np.linalg.norm(everything[part] - query, axis=1)
+            nearest = [ids[part][n] for n in distances.argsort()[:k]]
+            assert [hit.item.id for hit in hits] == nearest
+
+
+def test_a_sample_is_spread_over_the_items(reopen):
+    parts = [make_rows(range(100 * k, 100 * k + 100), label=f"l{k}") for k in range(5)]
+    store = reopen()
+    store.write("print", DIM, parts, [])
+    assert {one.item.label for one in store.sample(50)} == {f"l{k}" for k in range(5)}
 
 
 def test_the_nearest_are_those_of_a_slow_loop(reopen):

@@ -408,3 +408,40 @@ def test_a_token_is_asked_for(indexed, visit):
         )
     finally:
         server.stop()
+
+
+def test_picture_words_and_answer_are_of_one_query_also_when_a_picture_comes_late(server, visit):
+    page = visit(server.address)
+    held = []
+    page.route("**/image", lambda route: held.append(route) if not held else route.continue_())
+    page.locator("#examples button").nth(1).click()  # its picture is held back
+    while not held:
+        page.wait_for_timeout(30)
+    page.locator("#examples button").nth(4).click()
+    wait(page, "document.querySelectorAll('#results button:not(:disabled)').length === 10")
+    name, verdict = text(page, "#asked-name"), text(page, "#verdict")
+    picture = page.locator("#asked-image").get_attribute("src")
+    held[0].continue_()
+    page.wait_for_timeout(500)
+    assert (text(page, "#asked-name"), text(page, "#verdict")) == (name, verdict)
+    assert page.locator("#asked-image").get_attribute("src") == picture
+    assert name == server.get("/api/info")[1]["examples"][4]["id"]
+
+
+def test_items_whose_paths_go_up_and_down_are_shown(digits_run, visit, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    fill_folder(tmp_path / "scans", range(30))
+    (tmp_path / "lists").mkdir()
+    lines = [f"../scans/{i}/{i}.png,{i}" for i in range(7)]
+    (tmp_path / "lists" / "list.csv").write_text("\n".join(["path,label", *lines]))
+    index = Index.open(run)
+    index.update(str(tmp_path / "lists" / "list.csv"))
+    server = Server(run)
+    try:
+        page = visit(server.address)
+        page.locator("#examples button").first.click()
+        results(page)
+        assert text(page, "#asked-name") == "list/../scans/0/0.png"
+        wait(page, "[...document.querySelectorAll('#results img')].every((i) => i.naturalWidth > 0)")
+    finally:
+        server.stop()

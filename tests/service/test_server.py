@@ -425,7 +425,8 @@ def test_a_token_is_asked_for_and_a_cookie_stands_for_it(indexed):
         assert "open-sesame" not in cookie
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
-        assert server.get("/api/info", cookie=cookie.split(";")[0])[0] == 200
+        for other in ("", 'prefs={"dark":true}; '):  # of another program on this machine
+            assert server.get("/api/info", cookie=other + cookie.split(";")[0])[0] == 200
         assert server.get("/api/info", cookie="bayestriplet=open-sesame")[0] == 401
     finally:
         _, _, log = server.stop()
@@ -468,3 +469,26 @@ def save_bytes(number):
     out = io.BytesIO()
     Image.fromarray(np.rint(DIGITS.images[number] * 15).astype(np.uint8)).resize((600, 600)).save(out, "PNG")
     return out.getvalue()
+
+
+def test_an_index_that_cannot_be_read_is_not_the_fault_of_the_query(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    Index.open(run).update(str(fill_folder(tmp_path / "scans", range(20))))
+    server = Server(run)
+    try:
+        assert server.search(item="scans/3/3.png")[0] == 200
+        for path in (run / "index" / "items.lance" / "_versions").glob("*.manifest"):
+            path.write_bytes(path.read_bytes()[:100])
+        status, answer = server.search(item="scans/3/3.png")
+        assert status == 503
+        assert "cannot be read" in answer["message"]
+    finally:
+        server.stop()
+
+
+def test_a_replay_of_huge_numbers_is_refused_in_words(server):
+    reply = server.search(item="scans/3/3.png")[1]["replay"]
+    content = base64.urlsafe_b64decode(reply + "=" * (-len(reply) % 4))
+    huge = content[:16] + np.full((len(content) - 16) // 4, 1e19, "<f4").tobytes()
+    status, answer = server.search(replay=base64.urlsafe_b64encode(huge).rstrip(b"=").decode())
+    assert (status, answer["message"][:22]) == (422, "replay must be what an")

@@ -47,7 +47,7 @@ def describe(answer: Answer, classes: int = SHOWN) -> str:
 def note_moved(answers: list[Answer]) -> bool:
     """Say on standard error, and return, whether files are not where they were indexed."""
     paths = {one.path for answer in answers for one in answer.neighbours if one.path}
-    gone = sum(not Path(path).exists() for path in paths)
+    gone = sum(not _is_there(Path(path)) for path in paths)
     if gone:
         print(
             f"Note: {gone} of these {len(paths)} files are no longer where they were indexed; "
@@ -55,3 +55,10 @@ def note_moved(answers: list[Answer]) -> bool:
             file=sys.stderr,
         )
     return gone > 0
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # one may not look
+        return False

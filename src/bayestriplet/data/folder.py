@@ -116,6 +116,10 @@ def _look_into(folder: Path, root: Path) -> _Inside:
     except OSError as error:
         raise DataError(f"{folder} cannot be read: {error.strerror}") from error
     for path in entries:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"{folder} holds a name that is not UTF-8: {path.name!r}; rename it") from None
         hidden = path.name.startswith(".") or path.name == "__MACOSX"
         if hidden or (path.is_symlink() and not path.resolve().is_relative_to(home)):
             inside.ignored += 1

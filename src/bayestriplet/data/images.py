@@ -137,12 +137,21 @@ def _check_header(image: "Image.Image") -> None:
     """Refuse what must not be decoded, from the header alone."""
     if image.width * image.height > MAX_PIXELS:
         raise _BadImageError(_size_problem(*image.size))
-    frames = getattr(image, "n_frames", 1)
+    if image.format == "TIFF":
+        if _has_second_page(image):
+            raise _BadImageError("has more than one page")
     # Phones store a preview or a depth map behind the photo (MPO): there the first frame is the photo.
-    if frames > 1 and image.format != "MPO":
-        raise _BadImageError(
-            f"has {frames} pages" if image.format == "TIFF" else f"is animated ({frames} frames)"
-        )
+    elif image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
+        raise _BadImageError(f"is animated ({frames} frames)")
+
+
+def _has_second_page(image: "Image.Image") -> bool:
+    """Whether there is a page to turn to; counting them all takes long for a file of very many."""
+    try:
+        image.seek(1)
+    except EOFError:
+        return False
+    return True
 
 
 def _size_problem(width: int, height: int) -> str:
@@ -185,8 +194,10 @@ def _to_eight_bits(image: "Image.Image") -> "Image.Image":
     stored = image.format
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16") or (image.mode == "I" and stored == "PNG"):
-        values = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
-        return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+        values = np.clip(np.asarray(image), 0, 65535).astype(np.uint32)
+        values += 128
+        values //= 257
+        return Image.fromarray(values.astype(np.uint8))
     if image.mode in ("I", "F"):
         kind = "32-bit" if image.mode == "I" else "floating-point"
         raise _BadImageError(f"has {kind} pixels; convert it to 8 or 16 bits")

@@ -12,7 +12,7 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.sources import absolute_data, list_data
 from bayestriplet.data.thumbnails import make_thumbnail
-from bayestriplet.errors import InputError, StateError
+from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.evaluation.run_data import open_run_data
 from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.options import check_choice, check_whole, nearest
@@ -26,7 +26,7 @@ from bayestriplet.retrieval.store import Store, open_store
 
 MOST = 10_000  # neighbours that can be asked for
 FILTERS = ("label", "group", "source")
-ADDED = "added"  # source of items that came with no set
+ADDED = ""  # source of items that came with no set: no set has that name
 
 
 class Index:
@@ -86,7 +86,7 @@ class Index:
         """Return an answer for every query that was read already."""
         own = queries.hashes if exclude_self else None
         found = self._hits(queries, k, where or {}, own)
-        if where and not any(found):
+        if where and not any(found) and not any(self.store.search(queries.vectors[:1], 1, where)):
             told = " and ".join(f"{field}={value}" for field, value in where.items())
             hint = nearest(where["label"], self.encoder.classes) if "label" in where else ""
             raise InputError(f"no item of the index has {told}{hint}")
@@ -213,6 +213,8 @@ def _added_items(
     for argument, values in (("labels", labels), ("ids", ids), ("groups", groups)):
         if values is not None and len(values) != len(hashes):
             raise InputError(f"{argument} must be {len(hashes)}, one per image; got {len(values)}")
+        if values is not None and (wrong := [value for value in values if not isinstance(value, str)]):
+            raise InputTypeError(f"{argument} must be strings, '' where unknown; got {wrong[0]!r}")
     if len(set(names)) < len(names):
         raise InputError("ids must differ, and so must images without ids")
     columns = zip(names, labels or blank, files, groups or blank, hashes, strict=True)

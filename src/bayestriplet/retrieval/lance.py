@@ -2,8 +2,10 @@
 
 import hashlib
 import re
+import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -25,7 +27,7 @@ class LanceStore:
     """A LanceDB table. Searching is done in memory, from a copy of the table's last version.
 
     ``folder`` is where the database lies if that is a folder here, ``copies`` where copies are
-    kept. While a copy is up to date, which the names of the table's manifests tell, lancedb is
+    kept. While a copy is up to date, which the table's manifests tell, lancedb is
     not even imported.
     """
 
@@ -34,6 +36,7 @@ class LanceStore:
         self._database: Any = None
         self._table: Any = None
         self._loaded: Memory | None = None
+        self._loading = threading.Lock()
 
     def fingerprint(self) -> str | None:
         key = self._key()
@@ -79,16 +82,16 @@ class LanceStore:
 
     def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
         with self._locked():
-            made = self._key() is not None
-            before = self._data_files()
+            key, before = self._key(), self._data_files()
             # Rows are put aside first: encoding goes on in this thread, and the change is made at once.
             with self._errors("cannot be written; it is as it was"), self._put_aside() as aside:
                 schema = _schema(dim, fingerprint)
                 _write_aside(rows, aside, schema)
                 try:
-                    self._commit(aside, schema, made, gone)
-                except BaseException:
-                    self._clear(self._data_files() - before, made)
+                    self._commit(aside, schema, key is not None, gone)
+                except Exception:  # not Ctrl-C, at which LanceDB completes the change in its own thread
+                    if self._key() == key:
+                        self._clear(self._data_files() - before, key is not None)
                     raise
         self._table = None
 
@@ -122,24 +125,27 @@ class LanceStore:
     def _key(self) -> str | None:
         """Return a name that changes with every version of the table; None while there is no table."""
         if self.folder is not None:
-            manifests = (self.folder / f"{TABLE}.lance" / "_versions").glob("*.manifest")
-            names = sorted(path.name for path in manifests)
-            return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] if names else None
+            with self._errors("cannot be read"):
+                return _hash_manifests(self.folder / f"{TABLE}.lance" / "_versions")
         with self._errors("cannot be reached"):
             if TABLE not in self._connect().list_tables().tables:
                 return None
-            table = self._open()
-            table.checkout_latest()
-            return f"version-{table.version}"
+            table = self._connect().open_table(TABLE)
+            origin = (table.schema.metadata or {}).get(b"origin", b"").decode()
+            return f"version-{origin}-{table.version}"
 
     def _memory(self, key: str, progress: Progress | None = None) -> Memory:
-        if self._loaded is None or self._loaded.key != key:
-            self._loaded = Memory.load(self.copies, key)
-        if self._loaded is None:
-            report(progress, "reading the table", 0, 0)
-            self._loaded = self._read(key, progress)
-            self._loaded.save(self.copies)
-        return self._loaded
+        with self._loading:
+            loaded = self._loaded
+            if loaded is None or loaded.key != key:
+                self._table = None  # the table itself may be another one
+                loaded = Memory.load(self.copies, key)
+                if loaded is None:
+                    report(progress, "reading the table", 0, 0)
+                    loaded = self._read(key, progress)
+                    loaded.save(self.copies)
+                self._loaded = loaded
+            return loaded
 
     def _read(self, key: str, progress: Progress | None) -> Memory:
         with self._errors("cannot be read; delete it and index again"):
@@ -202,12 +208,23 @@ class LanceStore:
         return in_one_line(self.uri, what, _reason)
 
 
+def _hash_manifests(folder: Path) -> str | None:
+    """Return a name for the last version of a table: no two tables and no two versions have the same."""
+    manifests = sorted(folder.glob("*.manifest"))
+    if not manifests:
+        return None
+    digest = hashlib.sha256("\n".join(path.name for path in manifests).encode())
+    for path in (manifests[0], manifests[-1]):  # the last version is one of them; its name counts up or down
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
 def _schema(dim: int, fingerprint: str) -> Any:
     import pyarrow
 
     fields = [(field, pyarrow.string()) for field in FIELDS]
     fields += [("vector", pyarrow.list_(pyarrow.float32(), dim)), ("thumbnail", pyarrow.binary())]
-    return pyarrow.schema(fields, metadata={"fingerprint": fingerprint})
+    return pyarrow.schema(fields, metadata={"fingerprint": fingerprint, "origin": secrets.token_hex(8)})
 
 
 def _write_aside(rows: Iterable[Rows], file: IO[bytes], schema: Any) -> None:

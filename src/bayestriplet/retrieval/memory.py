@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from bayestriplet.retrieval.cells import Cells, import_faiss
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
 
-FORMAT = 2
+FORMAT = 3
 APPROXIMATE_FROM = 50_000  # items
 BLOCK_CELLS = 4_000_000  # numbers compared at a time when distances are made exact
 
@@ -120,6 +121,7 @@ class Memory:
         try:
             partial.mkdir(parents=True)
             self._write(partial)
+            shutil.rmtree(final, ignore_errors=True)  # a damaged one
             partial.rename(final)
             for old in folder.iterdir():
                 if old != final:
@@ -135,7 +137,11 @@ class Memory:
         if self.cells is not None:
             self.cells.save(folder / "cells.faiss")
             about |= {"breadth": self.cells.breadth, "recall": self.cells.recall}
+        about["checksums"] = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
+        for path in folder.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())  # before it gets its name
 
     @classmethod
     def load(cls, folder: Path, key: str) -> "Memory | None":
@@ -145,6 +151,8 @@ class Memory:
             about = json.loads((here / "about.json").read_text(encoding="utf-8"))
             if about["format"] != FORMAT:
                 return None
+            if any(_checksum(here / name) != value for name, value in about["checksums"].items()):
+                return None
             columns = {field: Column.load(here, field) for field in FIELDS}
             cells = None
             if "breadth" in about:
@@ -153,5 +161,14 @@ class Memory:
             if {len(vectors)} != {len(column.codes) for column in columns.values()}:
                 return None
             return cls(key, about["fingerprint"], vectors, columns, cells)
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError):
+        except Exception:  # whatever a damaged file makes of it: the table is the record
             return None
+
+
+def _checksum(path: Path) -> int:
+    """Return the CRC-32 of a file."""
+    value = 0
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            value = zlib.crc32(part, value)
+    return value

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayestriplet.data.progress import Progress
-from bayestriplet.errors import MissingDependencyError
+from bayestriplet.errors import MissingDependencyError, reason_of
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.store import in_one_line, no_index
 
@@ -74,21 +74,20 @@ class MilvusStore:
         return {row["id"]: _to_stored(row) for row in self._rows(ids, [*FIELDS, "vector"])}
 
     def _rows(self, ids: Iterable[str], fields: list[str]) -> list[dict[str, Any]]:
-        """Return fields of the items with these ids; Milvus' own way to get them does not quote quotes."""
+        """Return fields of the items with these ids."""
         wanted = sorted(name for name in set(ids) if not UNKNOWN.search(name))
         rows: list[dict[str, Any]] = []
         with self._errors("cannot be read"):
             for start in range(0, len(wanted), BATCH):
-                condition = f"id in {json.dumps(wanted[start : start + BATCH], ensure_ascii=False)}"
+                condition = _is_one_of(wanted[start : start + BATCH])
                 rows += self._connect().query(COLLECTION, filter=condition, output_fields=fields)
         return rows
 
     def sample(self, number: int) -> list[Stored]:
-        with self._errors("cannot be read"):
-            rows = self._connect().query(
-                COLLECTION, filter="", limit=number, output_fields=[*FIELDS, "vector"]
-            )
-        return [_to_stored(row) for row in rows]
+        ids = sorted(item.id for item in self.items())
+        wanted = np.linspace(0, len(ids) - 1, min(number, len(ids))).astype(np.int64)
+        found = self.find(ids[i] for i in wanted)
+        return [found[name] for name in sorted(found)]
 
     def labels(self) -> dict[str, int]:
         return dict(Counter(item.label for item in self.items()))
@@ -103,7 +102,7 @@ class MilvusStore:
                 for start in range(0, len(entries), BATCH):
                     client.upsert(COLLECTION, entries[start : start + BATCH])
             for start in range(0, len(gone), BATCH):
-                client.delete(COLLECTION, ids=list(gone[start : start + BATCH]))
+                client.delete(COLLECTION, filter=_is_one_of(gone[start : start + BATCH]))
 
     def prepare(self, progress: Progress | None = None) -> str:
         del progress
@@ -141,7 +140,9 @@ class MilvusStore:
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dim)
         schema.add_field("thumbnail", DataType.VARCHAR, max_length=THUMBNAIL)
         index = MilvusClient.prepare_index_params()
-        index.add_index("vector", index_type="AUTOINDEX", metric_type="L2")
+        # Of Milvus Lite that would be a graph, which loses most items of a filter and of a large k.
+        kind = "FLAT" if self._is_local else "AUTOINDEX"
+        index.add_index("vector", index_type=kind, metric_type="L2")
         self._connect().create_collection(
             COLLECTION, schema=schema, index_params=index, consistency_level="Strong",
             properties={"fingerprint": fingerprint},
@@ -180,6 +181,11 @@ class MilvusStore:
         return in_one_line(self.uri, what, _reason)
 
 
+def _is_one_of(ids: Sequence[str]) -> str:
+    """Return the condition that an id is one of these; Milvus' own way to name ids does not quote quotes."""
+    return f"id in {json.dumps(list(ids), ensure_ascii=False)}"
+
+
 def _to_entries(rows: Rows) -> list[dict[str, Any]]:
     """Return rows as Milvus takes them: it has no bytes, so thumbnails are text."""
     return [
@@ -204,5 +210,6 @@ def _to_hit(found: Mapping[str, Any]) -> Hit:
 
 def _reason(error: Exception) -> str:
     """Return what went wrong in a few words."""
-    reason = getattr(error, "message", None) or str(error) or type(error).__name__
-    return str(reason).splitlines()[0][:200]
+    reason = str(getattr(error, "message", None) or reason_of(error)).splitlines()[0][:200]
+    held = reason.lower().startswith("open local milvus failed")
+    return f"{reason}; another process may have it open, or the disk is read-only" if held else reason

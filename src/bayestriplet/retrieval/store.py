@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bayestriplet.data.progress import Progress
-from bayestriplet.errors import BayesTripletError, InputError, StateError
+from bayestriplet.errors import BayesTripletError, InputError, StateError, StoreError
 from bayestriplet.retrieval.items import Hit, Item, Rows, Stored, Vectors
 
 BUCKETS = ("s3", "gs", "az", "abfss")  # object stores that LanceDB writes to
@@ -83,7 +83,7 @@ def in_one_line(uri: str, what: str, reason: Callable[[Exception], str]) -> Iter
     except BayesTripletError:
         raise
     except Exception as error:
-        raise InputError(f"{uri} {what}: {reason(error)}") from None
+        raise StoreError(f"{uri} {what}: {reason(error)}") from None
 
 
 def no_index(uri: str) -> StateError:

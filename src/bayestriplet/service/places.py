@@ -48,7 +48,7 @@ class Places:
 
     def place(self, vector: Vectors) -> tuple[float, float]:
         """Return where a vector (D,) belongs: among its nearest items, the nearer the closer."""
-        squares = np.square(self.vectors - vector).sum(1)
+        squares = np.square(self.vectors - vector.astype(np.float64)).sum(1)
         near = np.argsort(squares)[:NEAR]
         weights = 1 / (squares[near] + 1e-9)
         x, y = (weights[:, None] * self.points[near]).sum(0) / weights.sum()

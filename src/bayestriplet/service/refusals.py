@@ -9,7 +9,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from bayestriplet.errors import BayesTripletError, DataError, InputError, InputTypeError, StateError
+from bayestriplet.errors import (
+    BayesTripletError,
+    DataError,
+    InputError,
+    InputTypeError,
+    StateError,
+    StoreError,
+)
 from bayestriplet.service.catalogue import UnknownItemError
 
 # How much more of a refused upload is read and thrown away, so that its sender reads why.
@@ -28,6 +35,8 @@ def status_of(error: BayesTripletError) -> HTTPStatus:
     """Return the status that fits an error of the library."""
     if isinstance(error, UnknownItemError):
         return HTTPStatus.NOT_FOUND
+    if isinstance(error, StoreError):
+        return HTTPStatus.SERVICE_UNAVAILABLE
     if isinstance(error, StateError):
         return HTTPStatus.CONFLICT
     if isinstance(error, InputError | InputTypeError | DataError):

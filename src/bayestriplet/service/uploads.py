@@ -101,8 +101,13 @@ async def _check(form: FormData) -> Asked:
     )
     image = form.get("image")
     if isinstance(image, UploadFile):
-        return Asked(wish, image=await image.read(), name=(image.filename or "image")[:200])
+        return Asked(wish, image=await image.read(), name=_plain(image.filename or "image"))
     return Asked(wish, item=texts.get("item"), replay=texts.get("replay"))
+
+
+def _plain(name: str) -> str:
+    """Return the name of a file as text that can be sent back, whatever its sender made of it."""
+    return name[:200].encode(errors="replace").decode()
 
 
 def _whole(text: str) -> int:
@@ -132,6 +137,6 @@ def read_replay(text: str, dim: int) -> tuple[Vectors, str]:
         content = b""
     vector = np.frombuffer(content[HASH_BYTES : HASH_BYTES + 4 * dim], "<f4").astype(np.float32) \
         if len(content) == HASH_BYTES + 4 * dim else np.empty(0, np.float32)  # fmt: skip
-    if len(vector) != dim or not np.isfinite(vector).all():
+    if len(vector) != dim or not np.isfinite(np.square(vector).sum()):  # what overflows has no distance
         raise InputError("replay must be what an earlier answer of this run gave; this is not, or not whole")
     return vector, content[:HASH_BYTES].hex()

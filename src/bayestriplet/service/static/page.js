@@ -57,7 +57,8 @@ async function ask(query, { remember = true } = {}) {
     const item = query.item === undefined ? null : await server.getItem(query.item);
     const answer = await server.search(query, asked, running.signal);
     if (running.signal.aborted) return;
-    await showQuery(query, item, answer);
+    await showQuery(query, item, answer, running.signal);
+    if (running.signal.aborted) return; // another question was asked while the picture was on its way
     showAnswer(answer, item?.label ?? "", (id) => ask({ item: id }));
     map.setQuery(answer.place, answer.neighbours.map((one) => one.id));
     say(`${answer.neighbours.length} nearest images. ${byId("verdict").textContent}. ${byId("novelty").textContent}`);
@@ -81,23 +82,30 @@ function checkFile(file) {
   }
 }
 
-async function showQuery(query, item, answer) {
+async function showQuery(query, item, answer, signal) {
   const image = byId("asked-image");
   const note = byId("asked-note");
+  let seen = null;
+  let problem = null;
+  if (answer.thumbnail) {
+    seen = toBlob(answer.thumbnail);
+    query.replay = answer.replay;
+    query.name = answer.query;
+    query.small = await shrink(seen).catch(() => "");
+  } else if (item) {
+    seen = await server.getPicture(item.id).catch((error) => { problem = error; return null; });
+  }
+  if (signal.aborted) return; // nothing was shown before: picture and words belong together
   note.hidden = true;
   const facts = item ? { label: item.label || "unknown", group: item.group, set: item.source, file: item.path } : {};
   byId("asked-name").textContent = item ? item.id : (query.file ? answer.query : query.name);
   byId("asked-facts").replaceChildren(
     ...Object.entries(facts).filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
   );
-  if (answer.thumbnail) {
-    const seen = toBlob(answer.thumbnail);
-    query.replay = answer.replay;
-    query.name = answer.query;
-    query.small = await shrink(seen).catch(() => "");
+  if (seen) {
     setPicture(image, seen);
   } else if (item) {
-    await showItemPicture(image, note, item.id);
+    showThumbnail(image, note, item.id, problem);
   } else {
     showCarried(image, note, query.small);
   }
@@ -111,15 +119,11 @@ function setPicture(image, blob) {
   image.hidden = false;
 }
 
-async function showItemPicture(image, note, id) {
-  try {
-    setPicture(image, await server.getPicture(id));
-  } catch (problem) {
-    image.src = server.thumbnailPath(id);
-    image.hidden = false;
-    note.textContent = problem.message;
-    note.hidden = false;
-  }
+function showThumbnail(image, note, id, problem) {
+  image.src = server.thumbnailPath(id);
+  image.hidden = false;
+  note.textContent = problem.message;
+  note.hidden = false;
 }
 
 function showCarried(image, note, small) {

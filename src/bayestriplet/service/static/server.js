@@ -30,7 +30,8 @@ async function ask(path, options = {}) {
   throw new Problem(sentence(message), response.status);
 }
 
-export const itemPath = (id) => `/api/items/${id.split("/").map(encodeURIComponent).join("/")}`;
+// As a whole: a browser would shorten "a/../b" in an address.
+export const itemPath = (id) => `/api/items/${encodeURIComponent(id)}`;
 export const thumbnailPath = (id) => `${itemPath(id)}/image?thumbnail=true`;
 
 export const getInfo = async () => (await ask("/api/info")).json();

@@ -136,8 +136,8 @@ def searching_table(searches: dict[str, Any]) -> str:
 def indexing_table(encoders: dict[str, Any]) -> str:
     """Return the images a second of indexing beside those of the encoder alone."""
     about = (
-        "Indexing of TIFF files beside the encoder alone. Files are decoded while the encoder works; one "
-        "that takes less time for an image than reading it does has to wait.\n\n"
+        "Indexing of TIFF files beside the encoder alone. Files are decoded while the encoder works; a "
+        "small encoder is faster than reading files can be on two cores, and waits for them.\n\n"
     )
     table = [["encoder", "indexing, images/s", "encoder alone, images/s", "share"]]
     for name, row in encoders.items():

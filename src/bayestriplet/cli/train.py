@@ -1,5 +1,6 @@
 """``bayestriplet train`` and ``bayestriplet evaluate``."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
         values["data"] = absolute_data(values["data"])
     if resume is not None:
         if out is not None or config is not None:
-            raise InputError("--resume takes out and options from the run: leave --out and --config away")
+            raise InputError("--resume takes out and options from the run: do not give --out or --config")
         out, source = resume, resume / "config.toml"
         values = read_toml(source) | values
     elif config is not None:
@@ -33,8 +34,8 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
     checked = make_config(values, str(source or "train"))
     if out is None:
         raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
-    if resume is None:
-        check_free(out)  # before any image is read
+    if resume is None and "LOCAL_RANK" not in os.environ:
+        check_free(out)  # before any image is read; a further process finds what the first one has begun
     with progress_bar() as report:
         from rich.console import Console
 

@@ -167,7 +167,11 @@ def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
         near_labels = [names[k] for k in items.labels[near]]
         rows.append(Retrieval(pixels[0], names[items.labels[query]], pixels[1:], near_labels))
     misses = min(MISSES, sum(row.near_labels[0] != row.label for row in rows))
-    chosen = f"{misses} of {len(rows)} queries drawn among misses." if misses else "Random queries."
+    chosen = (
+        f"{misses} of the {len(rows)} queries picked among those whose nearest neighbour is wrong."
+        if misses
+        else "Random queries."
+    )
     return retrieval_figure(
         rows,
         f"Nearest neighbours among {embedded.about}",

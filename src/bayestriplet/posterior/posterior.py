@@ -193,14 +193,9 @@ class ClassPosterior(nn.Module):
 
     @torch.no_grad()
     def sample(
-        self,
-        classes: Tensor,
-        num: int,
-        generator: Generator | None = None,
-        *,
-        distribution: str = "normal",
-        noise: float = 1.0,
-    ) -> Tensor:
+        self, classes: Tensor, num: int, generator: Generator | None = None, *,
+        distribution: str = "normal", noise: float = 1.0,
+    ) -> Tensor:  # fmt: skip
         """Draw ``num`` points from each of ``classes`` (N,): (N, num, D), without gradient.
 
         "normal" is N(E[mu], E[Sigma]); "student_t" the posterior predictive, whose tails are
@@ -266,10 +261,7 @@ class ClassPosterior(nn.Module):
         return self._log_density(x, next_item=True)
 
     def log_mean_density(self, x: Tensor) -> Tensor:
-        """Log posterior density (N, K) of x (N, D) as the mean of each class (docs/method.md, eq. 6).
-
-        Without gradient.
-        """
+        """Log posterior density (N, K) of x (N, D) as each class's mean, no gradient (docs/method.md, eq. 6)."""
         return self._log_density(x, next_item=False)
 
     def _log_density(self, x: Tensor, next_item: bool) -> Tensor:

@@ -261,7 +261,7 @@ class ClassPosterior(nn.Module):
         return self._log_density(x, next_item=True)
 
     def log_mean_density(self, x: Tensor) -> Tensor:
-        """Log posterior density (N, K) of x (N, D) as each class's mean, no gradient (docs/method.md, eq. 6)."""
+        """Log posterior density (N, K) of x (N, D) as the class mean, no gradient (docs/method.md, eq. 6)."""
         return self._log_density(x, next_item=False)
 
     def _log_density(self, x: Tensor, next_item: bool) -> Tensor:

@@ -108,10 +108,10 @@ def ablation_table(ablation: dict[str, Any]) -> str:
 
 def long_table(runs: dict[str, Any]) -> str:
     """Return the long runs: one seed each, trained until they no longer improve."""
-    table = [["data", "method", "steps", "R@1", "R@4", "R@8", "R@16"]]
+    table = [["data", "method", "steps", "validation R@1", "R@1", "R@4", "R@8", "R@16"]]
     for name, run in runs.items():
         recalls = [f"{run['test'][f'recall@{k}']:.2f}" for k in (1, 4, 8, 16)]
-        table.append([name, run["method"], f"{run['steps']:,}", *recalls])
+        table.append([name, run["method"], f"{run['steps']:,}", f"{run['validation']:.2f}", *recalls])
     return to_markdown(table)
 
 

@@ -134,6 +134,8 @@ def test_a_montage_is_a_picture(indexed, query, call, tmp_path):
     Image.fromarray(noise).save(tmp_path / "noise.png")
     picture = tmp_path / "out" / "montage.png"
     assert_one_line(call("search", indexed, query, "--montage", picture), "there is no folder")
+    other = tmp_path / "montage.jpg"
+    assert_one_line(call("search", indexed, query, "--montage", other), "--montage must name a .png file")
     picture.parent.mkdir()
     code, said, _ = call("search", indexed, query, tmp_path / "noise.png", "--montage", picture)
     assert code == 0

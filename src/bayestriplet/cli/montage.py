@@ -16,6 +16,8 @@ LONGEST_NAME = 24  # characters
 
 def check_montage(path: Path, number: int) -> None:
     """Raise before any work if the picture cannot be made."""
+    if path.suffix.lower() != ".png":
+        raise InputError(f"--montage must name a .png file; got {path}")
     if number > MOST_QUERIES:
         raise InputError(f"--montage shows at most {MOST_QUERIES} queries; there are {number}")
     if not path.parent.is_dir():

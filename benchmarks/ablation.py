@@ -138,6 +138,7 @@ def _fit(encoder: Encoder, criterion: nn.Module, images: Any, seed: int, steps: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--pathmnist", type=Path, help="use this pathmnist.npz instead of MNIST")
+    parser.add_argument("--only", choices=ROWS, nargs="+", default=list(ROWS), help="groups of rows")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
@@ -153,8 +154,8 @@ def main() -> None:
     console = Console()
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         waiting = {}
-        for group, rows in ROWS.items():
-            for row in rows:
+        for group in options.only:
+            for row in ROWS[group]:
                 values = mine["rows"].setdefault(group, {}).setdefault(row, [])
                 for seed in range(len(values), options.seeds):
                     future = pool.submit(recall_of, data, group, row, seed, options.steps)

@@ -180,9 +180,10 @@ def main() -> None:
             summary = run(2 * seeds)  # too close to call: once more as many seeds, whoever is ahead
         found["regimes"][title] = summary
         save(found, options.results)
+    wide = Console(width=max(console.width, 120))  # a table that is cut says nothing
     for title, table in quality_tables(found).items():
-        console.rule(title)
-        console.print(Markdown(table))
+        wide.rule(title)
+        wide.print(Markdown(table))
     if not options.fast:
         fill_documents()
     console.print(f"Figures: {options.results}")

@@ -44,7 +44,8 @@ class LiveTable:
         words = describe({name: value for name, value in chosen.items() if value is not None})
         self.state[trial.config.method].append((recall, words))
         if not self.console.is_terminal and not was_there:
-            self.console.print(f"{trial.name}  validation R@1 {recall:.2f}  {words}", highlight=False)
+            line = f"{trial.name}  validation R@1 {recall:.2f}  {words}"
+            self.console.print(line.rstrip(), highlight=False)
         self._refresh()
 
     def _refresh(self) -> None:

@@ -11,6 +11,12 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import InputError
 from bayestriplet.options import check_choice
 
+FEW = {
+    "train": "fewer than 2 training images",
+    "val": "a single validation image, never a match",
+    "test": "a single test image, never a match",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
@@ -81,13 +87,10 @@ class LabelledImages:
 def few_items(images: LabelledImages) -> list[str]:
     """Return a warning for every split in which classes have too little: fewer than 2 items to match."""
     out = []
-    for split, what in (("train", "training"), ("val", "validation"), ("test", "test")):
+    for split, told in FEW.items():
         counts = np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
         few = counts < 2 if split == "train" else counts == 1
-        if few.any():
-            names = [images.classes[k] for k in np.flatnonzero(few)]
-            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            effect = "" if split == "train" else ", never a match"
-            out.append(f"classes with {'fewer than 2' if split == 'train' else 'a single'} {what} "
-                       f"image{'s' * (split == 'train')}{effect}: {shown}")  # fmt: skip
+        names = [images.classes[k] for k in np.flatnonzero(few)]
+        if names:
+            out.append(f"classes with {told}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
     return out

@@ -77,8 +77,8 @@ def _draw_selection(axes: "Axes", confidence: Floats, right: NDArray[np.bool_]) 
     axes.plot(100 * share[start:], 100 * accuracy[start:], color=ACCENT, linewidth=2.2)
     axes.set_xlim(0, 104)
     lowest = 100 * float(accuracy[start:].min())
-    room = max(100 - lowest, 0.5)
-    axes.set_ylim(lowest - 0.15 * room, 100 + 0.04 * room)
+    room = max(100 - lowest, 0.5) if lowest < 100 else 5.0  # nothing is wrong: no scale of its own
+    axes.set_ylim(100 - 1.15 * room, 100 + 0.04 * room)
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.annotate(
         f"all items: {100 * accuracy[-1]:.1f}%",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.data.progress import Progress
-from bayestriplet.retrieval.cells import Cells, import_faiss
+from bayestriplet.retrieval.cells import Cells, import_faiss, spaced
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
 
@@ -67,7 +67,7 @@ class Memory:
 
     def sample(self, number: int) -> list[Stored]:
         """Return at most this many items, at even distances in the table."""
-        return self._stored(np.linspace(0, len(self) - 1, min(number, len(self))).astype(np.int64))
+        return self._stored(spaced(len(self), number))
 
     def _stored(self, rows: ArrayLike) -> list[Stored]:
         wanted = np.asarray(rows, np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import MissingDependencyError, reason_of
+from bayestriplet.retrieval.cells import spaced
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.store import in_one_line, no_index
 
@@ -85,8 +86,7 @@ class MilvusStore:
 
     def sample(self, number: int) -> list[Stored]:
         ids = sorted(item.id for item in self.items())
-        wanted = np.linspace(0, len(ids) - 1, min(number, len(ids))).astype(np.int64)
-        found = self.find(ids[i] for i in wanted)
+        found = self.find(ids[i] for i in spaced(len(ids), number))
         return [found[name] for name in sorted(found)]
 
     def labels(self) -> dict[str, int]:

@@ -37,11 +37,13 @@ class Comparison:
     tune: bool
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.tune and self.base.validate_every == 0:
+            raise InputError("--validate-every 0 leaves nothing to choose options by: use --no-tune")
+
     def run(self, out: Path, jobs: int, watcher: Watcher) -> dict[str, Any]:
         """Make all runs that are missing and write comparison.json, tables and plots."""
         import_drawing("matplotlib.figure")  # better now than after hours of runs
-        if self.tune and self.base.validate_every == 0:
-            raise InputError("--validate-every 0 leaves nothing to choose options by: use --no-tune")
         self._claim(out)
         chosen = self._tune(out / "runs", jobs, watcher)
         trials = [

@@ -44,7 +44,7 @@ bench: $(READY)
 # PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file).
 reproduce: $(READY)
 	$(BIN)/python benchmarks/quality.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
-	$(BIN)/python benchmarks/ablation.py
+	$(BIN)/python benchmarks/ablation.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/long.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/calibration.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/tables.py

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import ttest_rel
 
 from bayestriplet.evaluation.comparison import (
+    Difference,
     Row,
     cells,
     difference,
@@ -46,13 +48,14 @@ def summary_table(main: dict[str, Any]) -> str:
         method: float(np.mean([rows[method].mean("recall@1") for rows in settings.values()]))
         for method in next(iter(settings.values()))
     }
-    best = {data: rank(list(rows.values()))[0].method for data, rows in settings.items()}
+    best = {data: rank(list(rows.values()))[0] for data, rows in settings.items()}
     table = [["method", *(cell for data in settings for cell in (f"{data} R@1", "paper"))]]
     for method in sorted(means, key=lambda name: -means[name]):
         cells_of = []
         for data, rows in settings.items():
-            text = f"{rows[method].mean('recall@1'):.2f}±{rows[method].half_width('recall@1'):.2f}"
-            cells_of += [f"**{text}**" if best[data] == method else text, paper_recall(method, data)]
+            behind = difference(rows[method], best[data]).is_clear
+            text = _recall(rows[method])
+            cells_of += [text if behind else f"**{text}**", paper_recall(method, data)]
         table.append([method, *cells_of])
     floors = {name for summary in main.values() for name in summary["floors"]}
     for name in sorted(floors):
@@ -64,46 +67,79 @@ def summary_table(main: dict[str, Any]) -> str:
 def regime_table(regimes: dict[str, Any]) -> str:
     """Return who wins where: Recall@1 of each method, and our best less the best other, paired by seed."""
     methods = list(dict.fromkeys(method for summary in regimes.values() for method in summary["methods"]))
-    table = [["regime", "seeds", *methods, "ours - best other", "first"]]
-    for name, summary in regimes.items():
+    table = [["regime", *methods, "ours - best other", "p", "first"]]
+    chances = holm([p_value(rows_of(summary)) for summary in regimes.values()])
+    for (name, summary), chance in zip(regimes.items(), chances, strict=True):
         rows = {row.method: row for row in rows_of(summary)}
-        gap, interval = lead(list(rows.values()))
+        gap = lead(list(rows.values()))
         best = rank(list(rows.values()))[0].method
-        verdict = f"**{best}**" if abs(gap) > interval else f"{best}, not clearly"
-        recalls = [
-            f"{rows[m].mean('recall@1'):.2f}±{rows[m].half_width('recall@1'):.2f}"
-            if m in rows
-            else "no positives"
-            for m in methods
-        ]
-        seeds = str(len(next(iter(summary["methods"].values()))["seeds"]))
-        table.append([name, seeds, *recalls, f"{gap:+.2f}±{interval:.2f}", verdict])
-    return to_markdown(table)
+        verdict = f"**{best}**" if gap.is_clear else f"{best}, not clearly"
+        recalls = [_recall(rows[m]) if m in rows else "no positives" for m in methods]
+        table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", f"{chance:.3f}", verdict])
+    floors = next(iter(regimes.values()))["floors"]
+    untrained, pixels = (floors[name]["recall@1"] for name in ("untrained", "raw pixels"))
+    return to_markdown(table) + (
+        f"\nThe test items are the same in all of them: raw pixels find {pixels:.2f}, an untrained network "
+        f"{untrained:.2f}.\n"
+    )
 
 
-def lead(rows: list[Row]) -> tuple[float, float]:
-    """Return the mean of our best method less the best other one, and half its 95% interval."""
+def _recall(row: Row) -> str:
+    return f"{row.mean('recall@1'):.2f}±{row.half_width('recall@1'):.2f}"
+
+
+def contenders(rows: list[Row]) -> tuple[Row, Row]:
+    """Return our best method and the best other one."""
     ranked = rank(rows)
     ours = next(row for row in ranked if row.method in OURS)
-    other = next(row for row in ranked if row.method not in OURS)
-    gap = difference(ours, other)
-    return gap.value, gap.half_width
+    return ours, next(row for row in ranked if row.method not in OURS)
 
 
-def ablation_table(ablation: dict[str, Any]) -> str:
-    """Return what each departure from a recipe does to Recall@1."""
-    table = [["", "recipe, with one change", "R@1", "change, paired by seed"]]
-    for group, rows in ablation["rows"].items():
-        whole = np.array([value for value in rows[next(iter(rows))] if value is not None])
-        for name, values in rows.items():
-            if any(value is None for value in values):
-                table.append([group, name, "-", "cannot be trained: not finite"])
+def lead(rows: list[Row]) -> Difference:
+    """Return our best method less the best other one."""
+    return difference(*contenders(rows))
+
+
+def p_value(rows: list[Row]) -> float:
+    """Return the two-sided p-value of a lead, paired by seed."""
+    ours, other = contenders(rows)
+    return float(ttest_rel(ours.values["recall@1"], other.values["recall@1"]).pvalue)
+
+
+def holm(chances: list[float]) -> list[float]:
+    """Return p-values corrected by Holm's method for there being several."""
+    order = np.argsort(chances)
+    corrected = np.maximum.accumulate(np.sort(chances) * np.arange(len(chances), 0, -1)).clip(max=1.0)
+    return [float(corrected[place]) for place in np.argsort(order)]
+
+
+def ablation_tables(settings: dict[str, Any]) -> dict[str, str]:
+    """Return what each departure from the paper's protocol, and from the default recipe, does to Recall@1."""
+    paper = [["", "recipe, with one change", "R@1", "change, paired by seed"]]
+    recipe = [["", "recipe, with one change", *settings]]
+    for group, rows in settings["mnist"].items():
+        whole = next(iter(rows))
+        for row in rows:
+            if not group.startswith("default"):
+                mean = _mean(rows[row]) if None not in rows[row] else "-"
+                paper.append([group, row, mean, "" if row == whole else _change(rows[row], rows[whole])])
                 continue
-            gaps = np.array(values) - whole
-            change = "" if not gaps.any() else f"{gaps.mean():+.2f}±{half_width(gaps):.2f}"
-            mean = f"{np.mean(values):.2f}±{half_width(np.array(values)):.2f}"
-            table.append([group, name, mean, change])
-    return to_markdown(table)
+            measured = [groups[group] for groups in settings.values()]
+            changes = [_mean(one[row]) if row == whole else _change(one[row], one[whole]) for one in measured]
+            recipe.append([group, row, *changes])
+    return {"ablation paper": to_markdown(paper), "ablation recipe": to_markdown(recipe)}
+
+
+def _mean(values: list[float]) -> str:
+    return f"{np.mean(values):.2f}±{half_width(np.array(values)):.2f}"
+
+
+def _change(values: list[float | None], whole: list[float]) -> str:
+    if None in values:
+        return "cannot be trained: not finite"
+    gaps = np.array(values) - np.array(whole)
+    text = f"{gaps.mean():+.2f}±{half_width(gaps):.2f}"
+    return f"**{text}**" if abs(gaps.mean()) > half_width(gaps) else text
 
 
 def long_table(runs: dict[str, Any]) -> str:
@@ -161,8 +197,7 @@ def blocks() -> dict[str, str]:
     if (path := RESULTS / "quality.json").is_file():
         out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():
-        ablation = json.loads(path.read_text(encoding="utf-8"))
-        out |= {f"ablation {name}": ablation_table(one) for name, one in ablation.items()}
+        out |= ablation_tables(json.loads(path.read_text(encoding="utf-8"))["settings"])
     if (path := RESULTS / "long.json").is_file():
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():

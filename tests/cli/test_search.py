@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +219,17 @@ def test_files_that_were_moved_are_noted_and_the_answer_given(digits_run, query,
     assert_one_line(call("index", run, tmp_path / "scans"), "there is no file or folder")
     (tmp_path / "elsewhere").rename(tmp_path / "scans")
     assert call("search", run, query, "-k", "3")[0] == 0
+
+
+def test_ctrl_c_while_indexing_says_so_and_leaves_the_index_as_it_was(call, indexed, query, monkeypatch):
+    @contextmanager
+    def interrupted():
+        yield lambda *_: signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("bayestriplet.cli.index.progress_bar", interrupted)
+    assert call("index", indexed, "digits") == (130, "", "Stopped.\n")
+    code, said, _ = call("search", indexed, query, "-k", "2")
+    assert (code, "3, 2 of 2 neighbours" in said) == (0, True)
 
 
 def test_searching_needs_no_torch_and_no_lancedb(indexed, query):

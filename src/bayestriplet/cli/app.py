@@ -58,9 +58,10 @@ def main() -> None:
     except BayesTripletError as error:
         print(f"Error: {last_line(error)}", file=sys.stderr)
         raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        raise SystemExit(130) from None
+    except SystemExit as ended:
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
+            print("Stopped.", file=sys.stderr)  # Typer makes an exit of Ctrl-C, and says nothing
+        raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"Error: {where}{error.strerror or error}", file=sys.stderr)

@@ -35,9 +35,8 @@ def compare(
         from bayestriplet.cli.comparison import LiveTable, show_comparison
         from bayestriplet.training.compare import Comparison
     comparison = Comparison(base, names, numbers, tune is not False)
-    print(
-        f"{comparison.number_of_runs()} runs, {jobs or 1} at a time; those that are there are not repeated."
-    )
+    number = f"{comparison.least_runs()} runs{' or more' if comparison.tune else ''}"
+    print(f"{number}, {jobs or 1} at a time; those that are there are not repeated.")
     try:
         with LiveTable(names, numbers) as live:
             summary = comparison.run(out, jobs or 1, live)

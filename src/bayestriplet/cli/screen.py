@@ -39,13 +39,14 @@ def show_evaluation(found: "Evaluation", as_json: bool = False) -> None:
 def show_run(out: Path, results: dict[str, Any], scores: dict[str, Scores] | None) -> None:
     """Print what a training made and what to do next."""
     console = Console(highlight=False, soft_wrap=True)
-    steps, best, minutes = results["steps"], results["best_step"], results["seconds"] / 60
+    steps, best, seconds = results["steps"], results["best_step"], results["seconds"]
+    time = f"{seconds:.0f} seconds" if seconds < 60 else f"{seconds / 60:.1f} minutes"
     if results["status"] == "interrupted":
         console.print(f"Stopped at step {steps}. The network so far is in [bold]{out}[/].")
         console.print(f"Go on with:  bayestriplet train --resume {out}")
         return
     if scores is not None:
         console.print(score_table(f"Test items of {results['data']}, in percent", scores))
-    console.print(f"Trained {steps} steps in {minutes:.1f} minutes; kept is the network of step {best}.")
+    console.print(f"Trained {steps} steps in {time}; kept is the network of step {best}.")
     console.print(f"The run is in [bold]{out}[/]: model, posterior, results.json, metrics.csv, config.toml.")
     console.print(f"Measure it again, or on other data:  bayestriplet evaluate {out}")

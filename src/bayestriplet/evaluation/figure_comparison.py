@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayestriplet.evaluation.comparison import Row, describe_regime, rank, rows_of
+from bayestriplet.evaluation.comparison import (
+    Difference,
+    Row,
+    describe_regime,
+    difference,
+    half_width,
+    rank,
+    rows_of,
+)
 from bayestriplet.evaluation.figure_style import (
     INK,
     METHOD_COLOURS,
     MUTED,
     NORMAL,
     SMALL,
+    import_drawing,
     new_figure,
     save_figure,
     tidy,
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OWN = ("but", "bunca")
+REGIME_TICKS = (-50, -20, -10, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 10)
 SHOWS = {
     "recall.png": "test Recall@1 of every method with its interval",
     "learning.png": "validation Recall@1 against steps and against seconds",
@@ -88,12 +98,12 @@ def _draw_floors(axes: "Axes", rows: list[Row], floors: dict[str, dict[str, floa
 
 
 def learning_figure(summary: dict[str, Any], seconds: bool = True) -> "Figure":
-    """Draw validation Recall@1, mean over the seeds, against steps and, if wanted, against seconds."""
+    """Draw validation Recall@1 over the seeds against steps and, if wanted, against seconds."""
     both = "Left: by steps; right: by seconds of training, validation included."
     figure = new_figure(
         4.4,
         f"Learning on {summary['data']}: validation Recall@1, %",
-        f"Mean over the seeds. {both if seconds else ''}".strip(),
+        f"Mean over the seeds and its 95% interval. {both if seconds else ''}".strip(),
     )
     panels = figure.subplots(1, 2 if seconds else 1, sharey=True, squeeze=False)[0]
     for method, entry in summary["methods"].items():
@@ -101,11 +111,14 @@ def learning_figure(summary: dict[str, Any], seconds: bool = True) -> "Figure":
         shortest = min(len(curve) for curve in curves)
         if not shortest:
             continue
-        mean = np.mean([curve[:shortest] for curve in curves], axis=0)  # (validations, 3)
+        together = np.stack([curve[:shortest] for curve in curves])  # (seeds, validations, 3)
+        mean, width = together.mean(0), np.apply_along_axis(half_width, 0, together[:, :, 2])
         own = method in OWN
         style = {"color": METHOD_COLOURS[method], "lw": 2.6 if own else 1.5, "zorder": 3 if own else 2}
         for column, axes in enumerate(panels):
-            axes.plot(mean[:, column], mean[:, 2], label=method, marker="o", ms=4 if own else 3, **style)
+            x, y = mean[:, column], mean[:, 2]
+            axes.plot(x, y, label=method, marker="o", ms=4 if own else 3, **style)
+            axes.fill_between(x, y - width, y + width, color=style["color"], alpha=0.12, lw=0)
     for axes, name in zip(panels, ("step", "seconds"), strict=False):
         tidy(axes)
         axes.set_xlabel(name, size=SMALL, color=MUTED)
@@ -117,37 +130,49 @@ def learning_figure(summary: dict[str, Any], seconds: bool = True) -> "Figure":
 
 
 def regimes_figure(regimes: dict[str, list[Row]]) -> "Figure":
-    """Draw, for every regime, how far each method's mean Recall@1 is from the regime's best method."""
+    """Draw, for every regime, how far each method's Recall@1 is from that of the regime's best method."""
     methods = [
         method
         for method in METHOD_COLOURS
         if any(row.method == method for rows in regimes.values() for row in rows)
     ]
     figure = new_figure(
-        1.5 + 0.55 * len(regimes),
+        1.7 + 0.55 * len(regimes),
         "Who wins where: test Recall@1 below the best method of each regime, in points",
-        "0 is the best method of the regime; bars: 95% interval of the mean over seeds.",
+        "At 0: the best of the regime. Bars: 95% interval of the difference, paired by seed;\n"
+        "hollow: it holds 0, so not clearly behind. The scale is logarithmic beyond 1 point.",
     )
     axes = figure.subplots()
     spread = 0.7 / max(1, len(methods))
     for place, rows in enumerate(reversed(list(regimes.values()))):
-        best = max(row.mean("recall@1") for row in rows)
+        best = rank(rows)[0]
         for row in rows:
             at = place + 0.35 - spread * (methods.index(row.method) + 0.5)
-            width = row.half_width("recall@1")
-            gap = row.mean("recall@1") - best
-            axes.errorbar(
-                gap, at, xerr=None if math.isnan(width) else width, color=METHOD_COLOURS[row.method], lw=1.4,
-                marker="D" if row.method in OWN else "o", ms=6 if row.method in OWN else 4.5,
-            )  # fmt: skip
+            _draw_difference(axes, row, difference(row, best), at, is_best=row is best)
+    axes.set_xscale("symlog", linthresh=1.0, linscale=1.2)
+    axes.set_xlim(right=max(0.25, axes.get_xlim()[1]))
+    ticks = import_drawing("matplotlib.ticker")
+    axes.xaxis.set_major_locator(ticks.FixedLocator(REGIME_TICKS))
+    axes.xaxis.set_major_formatter(ticks.StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_locator(ticks.NullLocator())
     axes.set_yticks(range(len(regimes)), list(reversed(list(regimes))))
     axes.set_ylim(-0.6, len(regimes) - 0.4)
     axes.axvline(0, color=INK, lw=1)
     for method in methods:
-        axes.plot(
-            [], [], marker="D" if method in OWN else "o", ls="", color=METHOD_COLOURS[method], label=method
-        )
+        axes.plot([], [], ls="", label=method, **_marker(method))
     tidy(axes)
     axes.tick_params(axis="y", labelsize=NORMAL, colors=INK)
     axes.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
+
+
+def _draw_difference(axes: "Axes", row: Row, gap: Difference, at: float, is_best: bool) -> None:
+    interval = None if is_best or math.isnan(gap.half_width) else gap.half_width
+    marker = _marker(row.method)
+    fill = marker["color"] if is_best or gap.is_clear else "white"
+    axes.errorbar(gap.value, at, xerr=interval, lw=1.4, mfc=fill, **marker)
+
+
+def _marker(method: str) -> dict[str, Any]:
+    own = method in OWN
+    return {"marker": "D" if own else "o", "ms": 6 if own else 5, "color": METHOD_COLOURS[method]}

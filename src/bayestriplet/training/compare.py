@@ -6,21 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayestriplet.config import WITH_MARGIN, TrainConfig
+from bayestriplet.config import TrainConfig
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.comparison import MEASURES, cells, floor_cells, rows_of, to_csv, to_markdown
 from bayestriplet.evaluation.figure_comparison import draw_comparison
 from bayestriplet.evaluation.figure_style import import_drawing
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
 from bayestriplet.training.trials import Trial, Watcher, run_trials
+from bayestriplet.training.tuning import LADDERS, LEAST_RUNS, TUNED, Search, begin
 
-# The same grid for every method, searched one option after the other: 3 + 2 + 1 further runs.
-GRID: dict[str, tuple[Any, ...]] = {
-    "lr": (5e-3, 2e-3, 1e-2),
-    "margin": (0.25, 0.1, 0.5),
-    "temperature": (0.1, 0.05, 0.3),
-    "normalize": (True, False),
-}
 FORMAT = 1
 
 
@@ -45,7 +39,7 @@ class Comparison:
         """Make all runs that are missing and write comparison.json, tables and plots."""
         import_drawing("matplotlib.figure")  # better now than after hours of runs
         self._claim(out)
-        chosen = self._tune(out / "runs", jobs, watcher)
+        chosen = self._choose(out / "runs", jobs, watcher)
         trials = [
             Trial(chosen[method].model_copy(update={"seed": seed}))
             for method in self.methods
@@ -65,14 +59,14 @@ class Comparison:
         draw_comparison(summary, out)
         return summary
 
-    def number_of_runs(self) -> int:
-        """Return how many runs a comparison takes, tuning and all."""
-        tuning = sum(len(values) - 1 for name, values in GRID.items() if name != "margin") if self.tune else 0
+    def least_runs(self) -> int:
+        """Return how many runs a comparison takes; a search that has to go far takes more."""
+        tuning = LEAST_RUNS - 1 if self.tune else 0  # the best of the search is the first seed's run
         return len(self.methods) * (len(self.seeds) + tuning)
 
     def _claim(self, out: Path) -> None:
         """Write down what the folder is for, or refuse one that is for something else."""
-        mine = self.base.model_dump(exclude={"method", "seed", *GRID})
+        mine = self.base.model_dump(exclude={"method", "seed", *TUNED})
         path = out / "settings.json"
         if path.is_file():
             try:
@@ -95,33 +89,18 @@ class Comparison:
             raise InputError(f"{out} cannot be used for a comparison: {error.strerror}") from None
         write_whole(path, lambda p: p.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8"))
 
-    def _start(self, method: str) -> TrainConfig:
-        """Return the options a method's search begins with; without a search, those of the recipe."""
-        begin = ("lr", _strength(method), "normalize") if self.tune else ()
-        start = {name: GRID[name][0] for name in begin} | self.chosen.get(method, {})
-        return self.base.model_copy(update={"method": method, "seed": self.seeds[0], **start})
-
-    def _tune(self, folder: Path, jobs: int, watcher: Watcher) -> dict[str, TrainConfig]:
-        """Return each method's options with the best validation Recall@1 on the first seed.
-
-        One option after the other; the runs of all methods are made together, so that no job waits.
-        """
-        best = {method: self._start(method) for method in self.methods}
-        for stage in range(3 if self.tune else 0):
-            candidates = [
-                config
-                for method, so_far in best.items()
-                for config in _candidates(so_far, ("lr", _strength(method), "normalize")[stage])
-            ]
-            results = run_trials([Trial(config) for config in candidates], folder, jobs, watcher)
-            if all(found["validation_recall@1"] is None for found in results):
-                raise InputError("there are no validation items to choose options by: use --no-tune")
-            recalls: dict[str, float] = {}
-            for config, found in zip(candidates, results, strict=True):
-                recall = found["validation_recall@1"] or 0.0
-                if recall > recalls.get(config.method, -1.0):
-                    recalls[config.method], best[config.method] = recall, config
-        return best
+    def _choose(self, folder: Path, jobs: int, watcher: Watcher) -> dict[str, TrainConfig]:
+        """Return each method's options: the best on the first seed, given ones, or those of the recipe."""
+        configs = {
+            method: self.base.model_copy(
+                update={"method": method, "seed": self.seeds[0], **self.chosen.get(method, {})}
+            )
+            for method in self.methods
+        }
+        if not self.tune:
+            return configs
+        search = Search(folder, jobs, watcher)
+        return search.best({method: begin(config) for method, config in configs.items()})
 
     def _summarise(self, out: Path, trials: list[Trial], results: list[dict[str, Any]]) -> dict[str, Any]:
         methods: dict[str, Any] = {}
@@ -131,7 +110,7 @@ class Comparison:
                 trial.config.method,
                 {
                     "chosen": {
-                        name: getattr(config, name) for name in GRID if getattr(config, name) is not None
+                        name: getattr(config, name) for name in TUNED if getattr(config, name) is not None
                     },
                     "seeds": {},
                 },
@@ -144,10 +123,10 @@ class Comparison:
                 "seconds": found["seconds"],
                 "learning": learning,
             }
-        settings = self.base.model_dump(exclude={"method", "seed", *GRID})
+        settings = self.base.model_dump(exclude={"method", "seed", *TUNED})
         return {
             "format": FORMAT, "data": results[0]["data"], "settings": settings, "tuned": self.tune,
-            "grid": GRID, "methods": methods, "floors": self._floors(out, trials[0]),
+            "ladders": LADDERS, "methods": methods, "floors": self._floors(out, trials[0]),
         }  # fmt: skip
 
     def _floors(self, out: Path, trial: Trial) -> dict[str, dict[str, float]]:
@@ -173,16 +152,6 @@ class Comparison:
         }
         write_whole(path, lambda p: p.write_text(json.dumps(floors, indent=1) + "\n", encoding="utf-8"))
         return floors
-
-
-def _strength(method: str) -> str:
-    return "margin" if method in WITH_MARGIN else "temperature"
-
-
-def _candidates(config: TrainConfig, name: str) -> list[TrainConfig]:
-    """Return copies with every value of an option's grid, the present one first, so that ties stay."""
-    values = sorted(GRID[name], key=lambda value: value != getattr(config, name))
-    return [config.model_copy(update={name: value}) for value in values]
 
 
 def learning_curve(run: RunFolder) -> list[tuple[int, float, float]]:

@@ -1,0 +1,80 @@
+"""The search for a method's options: the same ladders for every method, climbed by validation Recall@1."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bayestriplet.config import WITH_MARGIN, TrainConfig
+from bayestriplet.errors import InputError
+from bayestriplet.training.trials import Trial, Watcher, run_trials
+
+LADDERS: dict[str, tuple[float, ...]] = {
+    "lr": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
+    "margin": (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0),
+    "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0),
+}
+START = {"lr": 5e-3, "margin": 0.25, "temperature": 0.1}
+TUNED = (*LADDERS, "normalize")
+LEAST_RUNS = 8  # of a method: three rates, two neighbours of its margin, three rates off the sphere
+
+
+def strength(method: str) -> str:
+    """Return the option that says how hard a method pulls."""
+    return "margin" if method in WITH_MARGIN else "temperature"
+
+
+def begin(config: TrainConfig) -> TrainConfig:
+    """Return the options that a method's search begins with."""
+    names = ("lr", strength(config.method))
+    return config.model_copy(update={name: START[name] for name in names} | {"normalize": True})
+
+
+@dataclass
+class Search:
+    """Finds options of several methods at once, so that no job waits for the last run of one of them."""
+
+    folder: Path
+    jobs: int
+    watcher: Watcher
+    scores: dict[str, float] = field(default_factory=dict)
+
+    def best(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
+        """Return each method's best options: rate, then margin or temperature, then off the sphere.
+
+        Off the sphere distances have another scale, and a method gets a learning rate of its own.
+        """
+        found = self._climb(configs, dict.fromkeys(configs, "lr"))
+        found = self._climb(found, {method: strength(method) for method in configs})
+        flat = {method: config.model_copy(update={"normalize": False}) for method, config in found.items()}
+        flat = self._climb(flat, dict.fromkeys(configs, "lr"))
+        return {method: max(found[method], flat[method], key=self._score) for method in configs}
+
+    def _climb(self, configs: dict[str, TrainConfig], options: dict[str, str]) -> dict[str, TrainConfig]:
+        """Move each method along the ladder of an option to where neither neighbour is better."""
+        while True:
+            near = {method: _neighbours(config, options[method]) for method, config in configs.items()}
+            self._measure([config for candidates in near.values() for config in candidates])
+            better = {method: max(candidates, key=self._score) for method, candidates in near.items()}
+            if better == configs:
+                return configs
+            configs = better
+
+    def _measure(self, configs: list[TrainConfig]) -> None:
+        missing = [trial for trial in map(Trial, configs) if trial.name not in self.scores]
+        results = run_trials(missing, self.folder, self.jobs, self.watcher)
+        if missing and all(found["validation_recall@1"] is None for found in results):
+            raise InputError("there are no validation items to choose options by: use --no-tune")
+        for trial, found in zip(missing, results, strict=True):
+            # Of two runs that break down, that with the lower rate is nearer to one that does not.
+            broke = found["status"] == "diverged"
+            self.scores[trial.name] = -(trial.config.lr or 0.0) if broke else found["validation_recall@1"]
+
+    def _score(self, config: TrainConfig) -> float:
+        return self.scores[Trial(config).name]
+
+
+def _neighbours(config: TrainConfig, name: str) -> list[TrainConfig]:
+    """Return the options and those a rung lower and higher; the present ones first, so that ties stay."""
+    ladder = LADDERS[name]
+    place = ladder.index(getattr(config, name))
+    values = [ladder[i] for i in (place, place - 1, place + 1) if 0 <= i < len(ladder)]
+    return [config.model_copy(update={name: value}) for value in values]

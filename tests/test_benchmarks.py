@@ -1,0 +1,51 @@
+"""What the benchmarks compute besides measuring."""
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.stats import ttest_1samp
+
+from bayestriplet.config import make_config
+from bayestriplet.evaluation.comparison import Row
+from bayestriplet.training.trials import Trial, run_trials
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import quality
+import tables
+
+
+def row(method, values):
+    return Row(method, {f"recall@{k}": tuple(values) for k in (1, 4, 8, 16)}, 1.0, "")
+
+
+def test_holms_correction_is_that_of_a_worked_example():
+    assert tables.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert tables.holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_a_lead_is_paired_by_seed_between_the_best_of_both_sides():
+    rows = [
+        row("but", (90, 91, 92)),
+        row("bunca", (95, 96, 98)),
+        row("nca", (94, 95.5, 96)),
+        row("ba", (1, 2, 3)),
+    ]
+    gap = tables.lead(rows)
+    assert gap.value == pytest.approx(np.mean([1, 0.5, 2]))
+    assert tables.p_value(rows) == pytest.approx(ttest_1samp([1, 0.5, 2], 0).pvalue)
+
+
+def test_a_training_that_breaks_down_is_a_line_not_an_error(tmp_path):
+    """A search for options meets such runs: off the sphere, or with too high a rate."""
+    said = io.StringIO()
+    config = make_config(
+        {"data": "digits", "method": "proxy-nca", "normalize": False, "lr": 1e30, "max_steps": 4,
+         "backbone": "tests.training.networks:small", "dim": 8}, "test"
+    )  # fmt: skip
+    run_trials([Trial(config)], tmp_path, 1, quality.Lines(Console(file=said, width=120)))
+    assert said.getvalue().rstrip().endswith("broke down")

@@ -1,0 +1,89 @@
+import pytest
+
+from bayestriplet.config import make_config
+from bayestriplet.errors import InputError
+from bayestriplet.training import tuning
+from bayestriplet.training.tuning import LADDERS, LEAST_RUNS, START, Search, begin
+
+
+class Landscape:
+    """Answers for trainings, which take minutes: the validation Recall@1 of options, as a function."""
+
+    def __init__(self, recall):
+        self.recall, self.asked = recall, []
+
+    def run(self, trials, folder, jobs, watcher):
+        self.asked += [trial.config for trial in trials]
+        found = [self.recall(trial.config) for trial in trials]
+        return [
+            {"validation_recall@1": 0.0 if value == "broken" else value,
+             "status": "diverged" if value == "broken" else "finished"}
+            for value in found
+        ]  # fmt: skip
+
+
+@pytest.fixture
+def search(monkeypatch, tmp_path):
+    def run(recall, *methods):
+        landscape = Landscape(recall)
+        monkeypatch.setattr(tuning, "run_trials", landscape.run)
+        configs = {m: begin(make_config({"data": "digits", "method": m, "seed": 3}, "test")) for m in methods}
+        return Search(tmp_path, 1, None).best(configs), landscape.asked
+
+    return run
+
+
+def hill(**top):
+    """Return a landscape whose top is at these options, every rung away from it 0.1 lower."""
+
+    def recall(config):
+        away = sum(
+            abs(LADDERS[name].index(getattr(config, name)) - LADDERS[name].index(value))
+            for name, value in top.items()
+            if name in LADDERS and getattr(config, name) is not None
+        )
+        return 1 - 0.1 * away - 0.05 * (config.normalize != top.get("normalize", True))
+
+    return recall
+
+
+def test_the_search_climbs_to_a_top_beyond_the_first_neighbours(search):
+    chosen, _ = search(hill(lr=5e-4, margin=0.02, temperature=1.0), "but", "nca")
+    assert (chosen["but"].lr, chosen["but"].margin, chosen["but"].normalize) == (5e-4, 0.02, True)
+    assert (chosen["nca"].lr, chosen["nca"].temperature, chosen["nca"].normalize) == (5e-4, 1.0, True)
+
+
+def test_every_method_has_the_same_search_on_one_seed(search):
+    _, asked = search(hill(lr=2e-3, margin=0.1, temperature=0.05), "but", "bh", "nca")
+    by_method = {
+        m: [(c.lr, c.margin or c.temperature, c.normalize) for c in asked if c.method == m]
+        for m in ("but", "bh", "nca")
+    }
+    assert by_method["but"] == by_method["bh"]
+    assert len(by_method["but"]) == len(set(by_method["but"])) == len(by_method["nca"])
+    assert {config.seed for config in asked} == {3}
+
+
+def test_where_the_start_is_best_the_search_is_short_and_ties_stay(search):
+    chosen, asked = search(lambda config: 0.5, "but")
+    assert (chosen["but"].lr, chosen["but"].margin, chosen["but"].normalize) == (
+        START["lr"],
+        START["margin"],
+        True,
+    )
+    assert len(asked) == LEAST_RUNS
+
+
+def test_off_the_sphere_a_method_that_breaks_down_gets_a_lower_rate(search):
+    def recall(config):
+        if config.normalize:
+            return 0.5
+        return "broken" if config.lr > 5e-4 else 0.8
+
+    chosen, _ = search(recall, "proxy-nca")
+    assert (chosen["proxy-nca"].normalize, chosen["proxy-nca"].lr) == (False, 5e-4)
+
+
+def test_without_validation_items_there_is_nothing_to_choose_by(search):
+    with pytest.raises(InputError, match="no validation items to choose options by: use --no-tune"):
+        search(lambda config: None, "but")

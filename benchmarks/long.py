@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
+from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.training.trials import Trial, run_trials
 
 RESULTS = Path(__file__).parent / "results" / "long.json"
@@ -22,6 +23,14 @@ RESULTS = Path(__file__).parent / "results" / "long.json"
 RUNS: dict[str, dict[str, Any]] = {
     "mnist": {"max_steps": 10000, "validate_every": 500},
     "mnist, 56 px": {"size": 56, "lr": 0.002, "max_steps": 5000, "validate_every": 1000},
+    "mnist, 56 px, longer": {"size": 56, "lr": 0.002, "max_steps": 10000, "validate_every": 2000},
+    "mnist, 56 px, colder": {
+        "size": 56,
+        "lr": 0.003,
+        "temperature": 0.1,
+        "max_steps": 6000,
+        "validate_every": 1500,
+    },
     "pathmnist": {"max_steps": 8000, "validate_every": 500},
 }
 
@@ -40,22 +49,26 @@ def main() -> None:
         source = name.partition(",")[0]
         if options.only in (None, name) and source in data:
             config = TrainConfig(data=data[source], method="bunca", patience=8, **chosen)
-            (found,) = run_trials([Trial(config)], options.out / source, 2, Lines(Console()))
-            keep(options.results, name, config, found)
+            trial = Trial(config)
+            (found,) = run_trials([trial], options.out / source, 2, Lines(Console()))
+            trained = RunFolder(options.out / source / trial.name).read_config()  # with the recipe's values
+            keep(options.results, name, trained, found)
 
 
 def keep(path: Path, name: str, config: TrainConfig, found: dict[str, Any]) -> None:
-    """Add the figures of a run to the JSON."""
+    """Add the figures of a run, and the options that it was trained with, to the JSON."""
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     scores = found["test"][config.method]
     known[name] = {
         "method": config.method,
+        "options": {"lr": config.lr, "temperature": config.temperature, "size": config.size or 28},
         "steps": found["steps"],
         "best_step": found["best_step"],
         "validation": round(100 * found["validation_recall@1"], 2),
         "test": {measure: round(100 * scores[measure]["value"], 2) for measure in scores},
     }
-    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    ordered = {run: known[run] for run in RUNS if run in known}
+    path.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -144,10 +144,13 @@ def _change(values: list[float | None], whole: list[float]) -> str:
 
 def long_table(runs: dict[str, Any]) -> str:
     """Return the long runs: one seed each, trained until they no longer improve."""
-    table = [["data", "method", "steps", "validation R@1", "R@1", "R@4", "R@8", "R@16"]]
+    heads = ("data", "method", "learning rate", "temperature", "steps", "validation R@1", "R@1", "R@4", "R@8")
+    table = [[*heads, "R@16"]]
     for name, run in runs.items():
+        chosen = [f"{run['options'][option]:g}" for option in ("lr", "temperature")]
         recalls = [f"{run['test'][f'recall@{k}']:.2f}" for k in (1, 4, 8, 16)]
-        table.append([name, run["method"], f"{run['steps']:,}", f"{run['validation']:.2f}", *recalls])
+        steps, validation = f"{run['steps']:,}", f"{run['validation']:.2f}"
+        table.append([name, run["method"], *chosen, steps, validation, *recalls])
     return to_markdown(table)
 
 

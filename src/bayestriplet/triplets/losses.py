@@ -68,7 +68,7 @@ def nca_loss(
 
     With e = exp(-squared distance / temperature): -log e_k / (e_k + sum of e over the negatives).
     ``include_positive=False`` drops e_k from the denominator, as the paper prints it: the loss
-    is then unbounded below, and training with it diverges.
+    is then unbounded below (docs/results.md has what that costs).
     """
     check_triplets(triplets)
     check_number("temperature", temperature, above=0)

@@ -130,6 +130,12 @@ def ablation_tables(settings: dict[str, Any]) -> dict[str, str]:
     return {"ablation paper": to_markdown(paper), "ablation recipe": to_markdown(recipe)}
 
 
+def is_whole(groups: dict[str, dict[str, list[float | None]]]) -> bool:
+    """Whether every row of a setting has been measured, on as many seeds."""
+    seeds = {len(values) for rows in groups.values() for values in rows.values()}
+    return len(seeds) == 1 and 0 not in seeds
+
+
 def _mean(values: list[float]) -> str:
     return f"{np.mean(values):.2f}±{half_width(np.array(values)):.2f}"
 
@@ -200,7 +206,9 @@ def blocks() -> dict[str, str]:
     if (path := RESULTS / "quality.json").is_file():
         out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():
-        out |= ablation_tables(json.loads(path.read_text(encoding="utf-8"))["settings"])
+        settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
+        whole = {name: groups for name, groups in settings.items() if is_whole(groups)}
+        out |= ablation_tables(whole) if "mnist" in whole else {}
     if (path := RESULTS / "long.json").is_file():
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():

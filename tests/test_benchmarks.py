@@ -40,6 +40,13 @@ def test_a_lead_is_paired_by_seed_between_the_best_of_both_sides():
     assert tables.p_value(rows) == pytest.approx(ttest_1samp([1, 0.5, 2], 0).pvalue)
 
 
+def test_a_setting_that_is_still_being_measured_is_left_out():
+    assert tables.is_whole({"a": {"x": [1.0, 2.0], "y": [1.0, None]}})
+    assert not tables.is_whole({"a": {"x": [1.0, 2.0]}, "b": {"y": [1.0]}})
+    assert not tables.is_whole({"a": {"x": [1.0, 2.0], "y": []}})
+    assert not tables.is_whole({"a": {"x": [], "y": []}})
+
+
 def test_a_training_that_breaks_down_is_a_line_not_an_error(tmp_path):
     """A search for options meets such runs: off the sphere, or with too high a rate."""
     said = io.StringIO()

@@ -44,8 +44,9 @@ class LiveTable:
         words = describe({name: value for name, value in chosen.items() if value is not None})
         self.state[trial.config.method].append((recall, words))
         if not self.console.is_terminal and not was_there:
-            line = f"{trial.name}  validation R@1 {recall:.2f}  {words}"
-            self.console.print(line.rstrip(), highlight=False)
+            figure = "broke down" if results["status"] == "diverged" else f"validation R@1 {recall:.2f}"
+            line = f"{trial.name}  {figure}  {words}"
+            self.console.print(line.rstrip(), highlight=False, soft_wrap=True)
         self._refresh()
 
     def _refresh(self) -> None:

@@ -54,7 +54,9 @@ class TrainConfig(BaseModel):
     )
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
     normalize: bool | None = Field(None, description="Put embeddings on the unit sphere.")
-    margin: float | None = Field(None, gt=0, description="Of but, ba, bsh, bh and dws.")
+    margin: float | None = Field(
+        None, ge=0, description="Of but, ba, bsh, bh and dws; 0 is the soft margin of bh."
+    )
     temperature: float | None = Field(None, gt=0, description="Of bunca, ep, nca and proxy-nca.")
     num_negatives: int | None = Field(
         None,
@@ -122,6 +124,8 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
         raise InputError(f"{source}: width must be one of 0.25, 0.5 and 1; got {config.width:g}")
     if config.margin is not None and config.method not in WITH_MARGIN:
         raise InputError(f"{source}: {config.method} has no margin; it takes a temperature")
+    if config.margin == 0 and config.method != "bh":
+        raise InputError(f"{source}: margin must be above 0; only bh takes 0, its soft margin")
     if config.num_negatives is not None and config.method not in ("but", "bunca"):
         raise InputError(f"{source}: {config.method} has no num_negatives; only but and bunca draw them")
     if config.temperature is not None and config.method in WITH_MARGIN:

@@ -8,6 +8,7 @@ from bayestriplet.errors import InputError
 from bayestriplet.evaluation.comparison import (
     Row,
     cells,
+    describe,
     describe_regime,
     difference,
     floor_cells,
@@ -53,6 +54,12 @@ def test_the_table_is_ranked_and_has_the_papers_figures_and_the_floors():
     assert len(floors[0]) == len(table[0])
     assert to_markdown([*table, *floors]).count("\n") == 5
     assert to_csv(table).splitlines()[1].startswith("1,but,")
+
+
+def test_chosen_options_are_told_in_words():
+    assert describe({"lr": 0.005, "temperature": 0.1}) == "lr 0.005, temperature 0.1"
+    chosen = {"lr": 0.001, "margin": 0.0, "normalize": False}
+    assert describe(chosen) == "lr 0.001, soft margin, not normalised"
 
 
 def test_a_regime_is_named_by_what_makes_it_special():

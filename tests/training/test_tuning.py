@@ -40,7 +40,7 @@ def hill(**top):
         away = sum(
             abs(LADDERS[name].index(getattr(config, name)) - LADDERS[name].index(value))
             for name, value in top.items()
-            if name in LADDERS and getattr(config, name) is not None
+            if name in LADDERS and getattr(config, name)  # not a soft margin either
         )
         return 1 - 0.1 * away - 0.05 * (config.normalize != top.get("normalize", True))
 
@@ -54,13 +54,14 @@ def test_the_search_climbs_to_a_top_beyond_the_first_neighbours(search):
 
 
 def test_every_method_has_the_same_search_on_one_seed(search):
-    _, asked = search(hill(lr=2e-3, margin=0.1, temperature=0.05), "but", "bh", "nca")
+    _, asked = search(hill(lr=2e-3, margin=0.1, temperature=0.05), "but", "bh", "nca", "bunca")
     by_method = {
-        m: [(c.lr, c.margin or c.temperature, c.normalize) for c in asked if c.method == m]
-        for m in ("but", "bh", "nca")
+        m: [(c.lr, c.margin or c.temperature, c.normalize) for c in asked if c.method == m and c.margin != 0]
+        for m in ("but", "bh", "nca", "bunca")
     }
     assert by_method["but"] == by_method["bh"]
-    assert len(by_method["but"]) == len(set(by_method["but"])) == len(by_method["nca"])
+    assert by_method["nca"] == by_method["bunca"]
+    assert len(by_method["but"]) == len(set(by_method["but"]))
     assert {config.seed for config in asked} == {3}
 
 
@@ -82,6 +83,27 @@ def test_off_the_sphere_a_method_that_breaks_down_gets_a_lower_rate(search):
 
     chosen, _ = search(recall, "proxy-nca")
     assert (chosen["proxy-nca"].normalize, chosen["proxy-nca"].lr) == (False, 5e-4)
+
+
+def test_off_the_sphere_a_temperature_is_searched_from_1(search):
+    def recall(config):
+        if config.normalize:
+            return 0.5
+        return "broken" if config.temperature < 3 or config.lr > 2e-3 else 0.8
+
+    chosen, asked = search(recall, "nca")
+    assert (chosen["nca"].normalize, chosen["nca"].temperature, chosen["nca"].lr) == (False, 3.0, 2e-4)
+    assert next(config for config in asked if not config.normalize).temperature == 1.0
+
+
+def test_batch_hard_alone_is_tried_with_a_soft_margin_off_the_sphere(search):
+    def recall(config):
+        return 0.9 - config.lr if config.margin == 0 else 0.5
+
+    chosen, asked = search(recall, "bh", "bsh")
+    assert (chosen["bh"].margin, chosen["bh"].normalize, chosen["bh"].lr) == (0.0, False, LADDERS["lr"][0])
+    assert chosen["bsh"].margin == START["margin"]
+    assert all(config.method == "bh" and not config.normalize for config in asked if config.margin == 0)
 
 
 def test_without_validation_items_there_is_nothing_to_choose_by(search):

@@ -89,6 +89,8 @@ def slow_batch_hard(values, labels, margin):
         hardest_negative = distance[i][~same].min()
         same[i] = False
         hinges.append((margin + distance[i][same].max() - hardest_negative).item())
+    if margin == 0:
+        return sum(math.log1p(math.exp(hinge)) for hinge in hinges) / len(hinges)
     active = [hinge for hinge in hinges if hinge > 0]
     return sum(active) / len(active)
 
@@ -106,6 +108,7 @@ def test_batch_all_batch_hard_and_nca_are_what_their_names_say():
     for name, slow, option in (
         ("ba", slow_batch_all, {"margin": 0.2}),
         ("bh", slow_batch_hard, {"margin": 0.2}),
+        ("bh", slow_batch_hard, {"margin": 0.0}),
         ("nca", slow_nca, {"temperature": 0.5}),
     ):
         got = baseline(name, 4, 8, **option)(values, labels).item()
@@ -120,6 +123,7 @@ def test_batch_all_batch_hard_and_nca_are_what_their_names_say():
         ({"num_classes": 1}, "num_classes must be at least 2"),
         ({"dim": 0}, "dim must be at least 1"),
         ({"margin": 0}, "margin must be above 0"),
+        ({"name": "bh", "margin": -0.1}, "margin must be at least 0"),
         ({"temperature": 1.0}, "ba has no option 'temperature'; it takes margin"),
         ({"normalize": "no"}, "normalize must be True or False"),
     ],

@@ -88,7 +88,8 @@ def rows_of(summary: dict[str, Any]) -> list[Row]:
 
 def describe(chosen: dict[str, Any]) -> str:
     """Return chosen options in a few words."""
-    words = [f"{name} {value:g}" for name, value in chosen.items() if name != "normalize"]
+    told = {name: value for name, value in chosen.items() if name != "normalize"}
+    words = [f"{name} {value:g}" if value else f"soft {name}" for name, value in told.items()]
     return ", ".join([*words, *([] if chosen.get("normalize", True) else ["not normalised"])])
 
 

@@ -10,11 +10,12 @@ from bayestriplet.training.trials import Trial, Watcher, run_trials
 LADDERS: dict[str, tuple[float, ...]] = {
     "lr": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
     "margin": (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0),
-    "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0),
+    "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0),
 }
 START = {"lr": 5e-3, "margin": 0.25, "temperature": 0.1}
+OFF_SPHERE = {"normalize": False, "temperature": 1.0}  # squared distances are far larger there
 TUNED = (*LADDERS, "normalize")
-LEAST_RUNS = 8  # of a method: three rates, two neighbours of its margin, three rates off the sphere
+LEAST_RUNS = 10  # of a method, on the sphere and off it: three rates, two neighbours of its margin
 
 
 def strength(method: str) -> str:
@@ -38,15 +39,24 @@ class Search:
     scores: dict[str, float] = field(default_factory=dict)
 
     def best(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
-        """Return each method's best options: rate, then margin or temperature, then off the sphere.
+        """Return each method's best options: rate, then margin or temperature; then both off the sphere.
 
-        Off the sphere distances have another scale, and a method gets a learning rate of its own.
+        Batch-hard is also tried as its authors recommend it: off the sphere, with a soft margin.
         """
-        found = self._climb(configs, dict.fromkeys(configs, "lr"))
-        found = self._climb(found, {method: strength(method) for method in configs})
-        flat = {method: config.model_copy(update={"normalize": False}) for method, config in found.items()}
-        flat = self._climb(flat, dict.fromkeys(configs, "lr"))
-        return {method: max(found[method], flat[method], key=self._score) for method in configs}
+        found = self._climb_both(configs)
+        flat = self._climb_both({method: _off_sphere(config) for method, config in found.items()})
+        hard = {method: config for method, config in flat.items() if method == "bh"}
+        soft = {method: config.model_copy(update={"margin": 0.0}) for method, config in hard.items()}
+        soft = self._climb(soft, dict.fromkeys(soft, "lr"))
+        return {
+            method: max(found[method], flat[method], soft.get(method, flat[method]), key=self._score)
+            for method in configs
+        }
+
+    def _climb_both(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
+        """Climb the ladder of rates, then that of the margin or the temperature."""
+        configs = self._climb(configs, dict.fromkeys(configs, "lr"))
+        return self._climb(configs, {method: strength(method) for method in configs})
 
     def _climb(self, configs: dict[str, TrainConfig], options: dict[str, str]) -> dict[str, TrainConfig]:
         """Move each method along the ladder of an option to where neither neighbour is better."""
@@ -70,6 +80,12 @@ class Search:
 
     def _score(self, config: TrainConfig) -> float:
         return self.scores[Trial(config).name]
+
+
+def _off_sphere(config: TrainConfig) -> TrainConfig:
+    """Return the options that the search off the sphere begins with, from the best on it."""
+    changes = {name: value for name, value in OFF_SPHERE.items() if getattr(config, name) is not None}
+    return config.model_copy(update=changes)
 
 
 def _neighbours(config: TrainConfig, name: str) -> list[TrainConfig]:

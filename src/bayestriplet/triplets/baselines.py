@@ -63,10 +63,11 @@ def _euclidean(normalize: bool, power: int = 1) -> distances.LpDistance:
     return distances.LpDistance(normalize_embeddings=normalize, power=power)
 
 
-def _triplet_margin(margin: float, distance: distances.LpDistance) -> losses.TripletMarginLoss:
-    return losses.TripletMarginLoss(
-        margin, distance=distance, reducer=reducers.AvgNonZeroReducer(collect_stats=True)
-    )
+def _triplet_margin(
+    margin: float, distance: distances.LpDistance, soft: bool = False
+) -> losses.TripletMarginLoss:
+    reducer = reducers.AvgNonZeroReducer(collect_stats=True)
+    return losses.TripletMarginLoss(margin, smooth_loss=soft, distance=distance, reducer=reducer)
 
 
 def _batch_all(num_classes: int, dim: int, normalize: bool, margin: float) -> Baseline:
@@ -80,9 +81,10 @@ def _batch_semi_hard(num_classes: int, dim: int, normalize: bool, margin: float)
 
 
 def _batch_hard(num_classes: int, dim: int, normalize: bool, margin: float) -> Baseline:
+    """Farthest positive, nearest negative (Hermans et al. 2017); a margin of 0 is their soft one."""
     distance = _euclidean(normalize)
     miner = miners.BatchHardMiner(distance=distance)
-    return Baseline(num_classes, dim, _triplet_margin(margin, distance), miner)
+    return Baseline(num_classes, dim, _triplet_margin(margin, distance, soft=margin == 0), miner)
 
 
 def _easy_positive(num_classes: int, dim: int, normalize: bool, temperature: float) -> Baseline:
@@ -143,7 +145,8 @@ def baseline(name: str, num_classes: int, dim: int, normalize: bool = True, **op
         num_classes: K, at least 2.
         dim: D, the length of an embedding.
         normalize: compare embeddings on the unit sphere.
-        **options: ``margin`` of ba, bsh, bh, dws; ``temperature`` of ep, nca, proxy-nca.
+        **options: ``margin`` of ba, bsh, bh, dws (0 is the soft margin of bh, log(1 + exp(d_p - d_n)));
+            ``temperature`` of ep, nca, proxy-nca.
 
     """
     check_choice("name", name, BASELINES)
@@ -156,5 +159,5 @@ def baseline(name: str, num_classes: int, dim: int, normalize: bool = True, **op
             raise InputError(
                 f"{name} has no option {option!r}{nearest(option, defaults)}; it takes {', '.join(defaults)}"
             )
-        check_number(option, value, above=0)
+        check_number(option, value, **{"least" if name == "bh" else "above": 0})
     return build(num_classes, dim, normalize, **{**defaults, **options})

@@ -91,8 +91,22 @@ def test_off_the_sphere_a_temperature_is_searched_from_1(search):
             return 0.5
         return "broken" if config.temperature < 3 or config.lr > 2e-3 else 0.8
 
-    chosen, asked = search(recall, "nca")
+    chosen, _ = search(recall, "nca")
     assert (chosen["nca"].normalize, chosen["nca"].temperature, chosen["nca"].lr) == (False, 3.0, 2e-4)
+
+
+def test_a_margin_that_moved_has_the_rate_searched_again(search):
+    def recall(config):
+        best_rate = 5e-3 if config.margin == START["margin"] else 2e-2
+        away = LADDERS["lr"].index(config.lr) - LADDERS["lr"].index(best_rate)
+        return 0.5 + 0.2 * (config.margin == 0.5) - 0.01 * abs(away)
+
+    chosen, _ = search(recall, "but")
+    assert (chosen["but"].margin, chosen["but"].lr) == (0.5, 2e-2)
+
+
+def test_off_the_sphere_the_search_of_a_temperature_begins_with_1(search):
+    _, asked = search(lambda config: 0.5, "nca")
     assert next(config for config in asked if not config.normalize).temperature == 1.0
 
 

@@ -54,9 +54,13 @@ class Search:
         }
 
     def _climb_both(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
-        """Climb the ladder of rates, then that of the margin or the temperature."""
-        configs = self._climb(configs, dict.fromkeys(configs, "lr"))
-        return self._climb(configs, {method: strength(method) for method in configs})
+        """Climb the ladders of rate and margin or temperature in turn, until no neighbour is better."""
+        while True:
+            better = self._climb(configs, dict.fromkeys(configs, "lr"))
+            better = self._climb(better, {method: strength(method) for method in configs})
+            if better == configs:
+                return configs
+            configs = better
 
     def _climb(self, configs: dict[str, TrainConfig], options: dict[str, str]) -> dict[str, TrainConfig]:
         """Move each method along the ladder of an option to where neither neighbour is better."""

@@ -9,8 +9,8 @@ from bayestriplet.training.trials import Trial, Watcher, run_trials
 
 LADDERS: dict[str, tuple[float, ...]] = {
     "lr": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
-    "margin": (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0),
-    "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+    "margin": (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0),
+    "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
 }
 START = {"lr": 5e-3, "margin": 0.25, "temperature": 0.1}
 OFF_SPHERE = {"normalize": False, "temperature": 1.0}  # squared distances are far larger there

@@ -30,7 +30,7 @@ SAMPLING: dict[str, dict[str, Any]] = {
         "normalize": True,
         "draws": "joined",
         "noise": 0.5,
-        "gradient": "means",
+        "gradient": "anchor",
         "spread": 0.5,
     },
     "paper": {
@@ -156,14 +156,13 @@ class BUT(_Criterion):
     Args:
         num_classes: K, at least 2.
         dim: D, the length of an embedding.
-        recipe: "default" (normalised embeddings, memory 20, gradient through the batch's class
-            means) or "paper" (the printed protocol, corrected where it cannot be built).
+        recipe: "default" (normalised embeddings, memory 20, draws joined with the batch and spread)
+            or "paper" (the printed protocol, corrected where it cannot be built).
         loss: a loss of pytorch-metric-learning to use instead of the triplet loss.
         generator: of the draws; None uses torch's global one.
         **options: single departures from the recipe: prior, memory, dtype (ClassPosterior),
             normalize, draws, noise, gradient, spread, distribution, num_negatives, negatives
-            (TripletSampler),
-            margin, pairing, reduction, squared (triplet_loss).
+            (TripletSampler), margin, pairing, reduction, squared (triplet_loss).
 
     >>> criterion = BUT(num_classes=10, dim=8)
     >>> loss = criterion(torch.randn(20, 8, requires_grad=True), torch.arange(20) % 10)

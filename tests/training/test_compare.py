@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import create_model
 
-from bayestriplet import recall_at_k
+from bayestriplet import BUT, recall_at_k
 from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
@@ -121,6 +121,13 @@ def test_different_options_have_different_folders():
     names = {Trial(base(**options)).name for options in ({}, {"seed": 1}, {"lr": 0.1}, {"method": "bh"})}
     assert len(names) == 4
     assert Trial(base()).name == Trial(base()).name
+
+
+def test_a_run_made_with_another_recipe_is_another_run(monkeypatch):
+    before = {method: Trial(base(method=method)).name for method in ("but", "bunca", "bh")}
+    monkeypatch.setitem(BUT.sampling["default"], "noise", 0.7)
+    after = {method: Trial(base(method=method)).name for method in before}
+    assert [method for method in before if before[method] != after[method]] == ["but"]
 
 
 def test_a_run_made_before_an_option_existed_is_still_known():

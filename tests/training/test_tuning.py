@@ -85,14 +85,25 @@ def test_off_the_sphere_a_method_that_breaks_down_gets_a_lower_rate(search):
     assert (chosen["proxy-nca"].normalize, chosen["proxy-nca"].lr) == (False, 5e-4)
 
 
-def test_off_the_sphere_a_temperature_is_searched_from_1(search):
+@pytest.mark.parametrize("least", [3.0, 300.0])
+def test_off_the_sphere_a_temperature_climbs_out_of_where_training_breaks_down(search, least):
     def recall(config):
         if config.normalize:
             return 0.5
-        return "broken" if config.temperature < 3 or config.lr > 2e-3 else 0.8
+        return "broken" if config.temperature < least or config.lr > 2e-3 else 0.8
 
     chosen, _ = search(recall, "nca")
-    assert (chosen["nca"].normalize, chosen["nca"].temperature, chosen["nca"].lr) == (False, 3.0, 2e-4)
+    assert (chosen["nca"].normalize, chosen["nca"].temperature, chosen["nca"].lr) == (False, least, 2e-4)
+
+
+def test_a_method_that_breaks_down_everywhere_off_the_sphere_stays_on_it(search):
+    chosen, asked = search(lambda config: 0.5 if config.normalize else "broken", "nca", "bh")
+    assert (chosen["nca"].normalize, chosen["bh"].normalize, chosen["bh"].margin) == (
+        True,
+        True,
+        START["margin"],
+    )
+    assert max(config.temperature for config in asked if config.method == "nca") == LADDERS["temperature"][-1]
 
 
 def test_a_margin_that_moved_has_the_rate_searched_again(search):

@@ -154,6 +154,12 @@ def test_the_active_share_counts_triplets_with_a_loss(name):
     assert criterion.active_share() == 0
 
 
+def test_a_soft_margin_has_no_active_share():
+    criterion = baseline("bh", 4, 8, margin=0.0)
+    criterion(*batch())
+    assert criterion.active_share() is None
+
+
 def test_losses_without_a_margin_have_no_active_share():
     values, labels = batch()
     criterion = baseline("nca", 4, 8)

@@ -383,3 +383,11 @@ def test_the_active_share_counts_hinges_above_zero():
     assert criterion.active_share() == pytest.approx(active.float().mean().item())
     assert BUNCA(3, 4).active_share() is None
     assert not criterion.latest.anchor.requires_grad
+
+
+@CRITERIA
+def test_the_recipes_take_drawn_points_as_constants(criterion_class):
+    """Items of the batch are among the default recipe's points; these alone pass a gradient on."""
+    criterion = criterion_class(4, 6)
+    assert (criterion.sampler.gradient, criterion.sampler.draws) == ("anchor", "joined")
+    assert paper(criterion_class, 4, 6).sampler.gradient == "anchor"

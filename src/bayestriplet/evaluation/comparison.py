@@ -89,7 +89,8 @@ def rows_of(summary: dict[str, Any]) -> list[Row]:
 def describe(chosen: dict[str, Any]) -> str:
     """Return chosen options in a few words."""
     told = {name: value for name, value in chosen.items() if name != "normalize"}
-    words = [f"{name} {value:g}" if value else f"soft {name}" for name, value in told.items()]
+    soft = "margin", 0.0  # of batch-hard
+    words = ["soft margin" if item == soft else f"{item[0]} {item[1]:g}" for item in told.items()]
     return ", ".join([*words, *([] if chosen.get("normalize", True) else ["not normalised"])])
 
 

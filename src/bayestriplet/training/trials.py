@@ -24,7 +24,8 @@ class Trial:
     """A run to be made; its folder is named after everything that decides it.
 
     Options at their defaults are left out of the name, so that a later version with one option
-    more still knows the run.
+    more still knows the run. What a recipe of BUT and BUNCA draws with is part of it: a run made with
+    another recipe is another run.
     """
 
     config: TrainConfig
@@ -32,7 +33,12 @@ class Trial:
     @property
     def name(self) -> str:
         """A readable name that is different for different options."""
-        text = json.dumps(self.config.model_dump(exclude_defaults=True), sort_keys=True)
+        values = self.config.model_dump(exclude_defaults=True)
+        if self.config.method in ("but", "bunca"):
+            from bayestriplet.triplets.criteria import BUNCA, BUT  # takes a second, with torch
+
+            values["drawing"] = {"but": BUT, "bunca": BUNCA}[self.config.method].sampling[self.config.recipe]
+        text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.config.method}-seed{self.config.seed}-{digest}"
 

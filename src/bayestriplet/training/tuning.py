@@ -36,7 +36,7 @@ class Search:
     folder: Path
     jobs: int
     watcher: Watcher
-    scores: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def best(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Return each method's best options: rate, then margin or temperature; then both off the sphere.
@@ -78,11 +78,12 @@ class Search:
         if missing and all(found["validation_recall@1"] is None for found in results):
             raise InputError("there are no validation items to choose options by: use --no-tune")
         for trial, found in zip(missing, results, strict=True):
-            # Of two runs that break down, that with the lower rate is nearer to one that does not.
-            broke = found["status"] == "diverged"
-            self.scores[trial.name] = -(trial.config.lr or 0.0) if broke else found["validation_recall@1"]
+            # Of runs that break down, a lower rate, then a higher temperature, is nearer to one that does not.
+            broke = -(trial.config.lr or 0.0), trial.config.temperature or 0.0
+            recall = (found["validation_recall@1"],)
+            self.scores[trial.name] = broke if found["status"] == "diverged" else recall
 
-    def _score(self, config: TrainConfig) -> float:
+    def _score(self, config: TrainConfig) -> tuple[float, ...]:
         return self.scores[Trial(config).name]
 
 

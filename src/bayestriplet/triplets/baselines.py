@@ -50,8 +50,10 @@ class Baseline(nn.Module):
         return value
 
     def active_share(self) -> float | None:
-        """Share of the latest batch's triplets with a loss above 0; None where the loss has no triplets."""
+        """Share of the latest batch's triplets with a loss above 0; None without triplets or a margin."""
         if self._latest is None or not isinstance(self.loss, losses.TripletMarginLoss):
+            return None
+        if self.loss.smooth_loss:
             return None
         labels, mined = self._latest
         size = torch.bincount(labels)[labels]  # (B,) items of the own class

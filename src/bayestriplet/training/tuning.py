@@ -78,7 +78,7 @@ class Search:
         if missing and all(found["validation_recall@1"] is None for found in results):
             raise InputError("there are no validation items to choose options by: use --no-tune")
         for trial, found in zip(missing, results, strict=True):
-            # Of runs that break down, a lower rate, then a higher temperature, is nearer to one that does not.
+            # Of runs that break down, a lower rate, then a higher temperature, is nearer to a sound one.
             broke = -(trial.config.lr or 0.0), trial.config.temperature or 0.0
             recall = (found["validation_recall@1"],)
             self.scores[trial.name] = broke if found["status"] == "diverged" else recall

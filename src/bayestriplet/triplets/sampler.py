@@ -35,7 +35,7 @@ class TripletSampler(nn.Module):
             anchor's class picked at random, so that S is the number of points.
         distribution: "normal" or "student_t", as in ``ClassPosterior.sample``.
         noise: scales the deviation of a draw from its class mean.
-        gradient: "anchor" treats draws as constants; with "means" a draw of class k also moves
+        gradient: "anchor" takes draws as constants; with "means" a draw of class k also moves
             with the batch's own mean of class k, so positives and negatives learn too.
         normalize: embeddings are put on the unit sphere before the update, and draws after it.
         spread: moves the centre of a class's draws this share of the way to the class's own vertex

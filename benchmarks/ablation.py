@@ -105,6 +105,7 @@ ROWS: dict[str, dict[str, Build]] = {
 
 
 DEFAULT = ("default BUT", "default BUNCA")
+RECIPES = {cls.__name__: cls.sampling["default"] for cls in (bt.BUT, bt.BUNCA)}  # runs of others are no good
 
 
 @dataclass(frozen=True)
@@ -191,8 +192,7 @@ def main() -> None:
         sources["pathmnist"] = f"pathmnist:{subset_of(options.pathmnist, options.out)}"
     os.environ["OMP_NUM_THREADS"] = "1"
     found = json.loads(options.results.read_text()) if options.results.is_file() else {}
-    recipes = {cls.__name__: cls.sampling["default"] for cls in (bt.BUT, bt.BUNCA)}
-    about = {"steps": options.steps, "split": options.split, "recipes": recipes}
+    about = {"steps": options.steps, "split": options.split, "recipes": RECIPES}
     if found.setdefault("about", about) != about:
         raise SystemExit(f"{options.results} holds runs of {found['about']}: choose other --results")
     runs = [run for run in planned(options.seeds) if run.setting in options.only]

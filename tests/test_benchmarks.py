@@ -1,6 +1,7 @@
 """What the benchmarks compute besides measuring."""
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from bayestriplet.training.trials import Trial, run_trials
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+import ablation
 import quality
 import tables
 
@@ -45,6 +47,14 @@ def test_a_setting_that_is_still_being_measured_is_left_out():
     assert not tables.is_whole({"a": {"x": [1.0, 2.0]}, "b": {"y": [1.0]}})
     assert not tables.is_whole({"a": {"x": [1.0, 2.0], "y": []}})
     assert not tables.is_whole({"a": {"x": [], "y": []}})
+
+
+def test_the_committed_ablation_is_of_the_present_recipes_and_rows():
+    found = json.loads(ablation.RESULTS.read_text())
+    assert found["about"] == {"steps": ablation.STEPS, "split": "test", "recipes": ablation.RECIPES}
+    for name, groups in found["settings"].items():
+        assert tuple(groups) == ablation.SETTINGS[name].groups
+        assert all(list(rows) == list(ablation.ROWS[group]) for group, rows in groups.items())
 
 
 def test_a_training_that_breaks_down_is_a_line_not_an_error(tmp_path):

@@ -45,8 +45,7 @@ class Search:
         """
         found = self._climb_both(configs)
         flat = self._climb_both({method: _off_sphere(config) for method, config in found.items()})
-        hard = {method: config for method, config in flat.items() if method == "bh"}
-        soft = {method: config.model_copy(update={"margin": 0.0}) for method, config in hard.items()}
+        soft = {"bh": flat["bh"].model_copy(update={"margin": 0.0})} if "bh" in flat else {}
         soft = self._climb(soft, dict.fromkeys(soft, "lr"))
         return {
             method: max(found[method], flat[method], soft.get(method, flat[method]), key=self._score)

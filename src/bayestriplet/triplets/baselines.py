@@ -65,11 +65,9 @@ def _euclidean(normalize: bool, power: int = 1) -> distances.LpDistance:
     return distances.LpDistance(normalize_embeddings=normalize, power=power)
 
 
-def _triplet_margin(
-    margin: float, distance: distances.LpDistance, soft: bool = False
-) -> losses.TripletMarginLoss:
+def _triplet_margin(margin: float, distance: distances.LpDistance) -> losses.TripletMarginLoss:
     reducer = reducers.AvgNonZeroReducer(collect_stats=True)
-    return losses.TripletMarginLoss(margin, smooth_loss=soft, distance=distance, reducer=reducer)
+    return losses.TripletMarginLoss(margin, smooth_loss=margin == 0, distance=distance, reducer=reducer)
 
 
 def _batch_all(num_classes: int, dim: int, normalize: bool, margin: float) -> Baseline:
@@ -86,7 +84,7 @@ def _batch_hard(num_classes: int, dim: int, normalize: bool, margin: float) -> B
     """Farthest positive, nearest negative (Hermans et al. 2017); a margin of 0 is their soft one."""
     distance = _euclidean(normalize)
     miner = miners.BatchHardMiner(distance=distance)
-    return Baseline(num_classes, dim, _triplet_margin(margin, distance, soft=margin == 0), miner)
+    return Baseline(num_classes, dim, _triplet_margin(margin, distance), miner)
 
 
 def _easy_positive(num_classes: int, dim: int, normalize: bool, temperature: float) -> Baseline:

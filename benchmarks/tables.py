@@ -64,6 +64,15 @@ def summary_table(main: dict[str, Any]) -> str:
     return to_markdown(table)
 
 
+def search_table(main: dict[str, Any]) -> str:
+    """Return how many runs the search of every method took, and how many of them broke down."""
+    table = [["method", *(cell for data in main for cell in (f"{data}, runs", "broke down"))]]
+    for method in next(iter(main.values()))["searched"]:
+        efforts = [summary["searched"][method] for summary in main.values()]
+        table.append([method, *(str(effort[name]) for effort in efforts for name in ("runs", "broke_down"))])
+    return to_markdown(table)
+
+
 def regime_table(regimes: dict[str, Any]) -> str:
     """Return who wins where: Recall@1 of each method, and our best less the best other, paired by seed."""
     methods = list(dict.fromkeys(method for summary in regimes.values() for method in summary["methods"]))
@@ -82,6 +91,24 @@ def regime_table(regimes: dict[str, Any]) -> str:
         f"\nThe test items are the same in all of them: raw pixels find {pixels:.2f}, an untrained network "
         f"{untrained:.2f}.\n"
     )
+
+
+def lower_rate_table(regimes: dict[str, Any], slower: dict[str, Any]) -> str:
+    """Return the regimes with the others at a lower rate too, and ours less the best other at either."""
+    entries = {m: entry for summary in slower.values() for m, entry in summary["methods"].items()}
+    heads = [f"{method}, lr {entry['chosen']['lr']:g}" for method, entry in entries.items()]
+    table = [["regime", "ours", *heads, "ours - best other at either rate"]]
+    for name, summary in slower.items():
+        lower = {row.method: row for row in rows_of(summary)}
+        ours, other = contenders([*rows_of(regimes[name]), *lower.values()])
+        recalls = [_recall(lower[method]) if method in lower else "no positives" for method in entries]
+        table.append([name, f"{ours.method} {_recall(ours)}", *recalls, _bold(difference(ours, other))])
+    return to_markdown(table)
+
+
+def _bold(gap: Difference) -> str:
+    text = f"{gap.value:+.2f}±{gap.half_width:.2f}"
+    return f"**{text}**" if gap.is_clear else text
 
 
 def _recall(row: Row) -> str:
@@ -197,6 +224,10 @@ def quality_tables(quality: dict[str, Any]) -> dict[str, str]:
     out["summary"] = summary_table(quality["main"])
     if quality["regimes"]:
         out["regimes"] = regime_table(quality["regimes"])
+    if quality["lower rate"]:
+        out["lower rate"] = lower_rate_table(quality["regimes"], quality["lower rate"])
+    if all(summary["searched"] for summary in quality["main"].values()):
+        out["search"] = search_table(quality["main"])
     return out
 
 

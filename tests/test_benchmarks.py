@@ -13,10 +13,12 @@ from scipy.stats import ttest_1samp
 from bayestriplet.config import make_config
 from bayestriplet.evaluation.comparison import Row
 from bayestriplet.training.trials import Trial, run_trials
+from bayestriplet.triplets.criteria import BUNCA
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import ablation
+import long
 import quality
 import tables
 
@@ -47,6 +49,41 @@ def test_a_setting_that_is_still_being_measured_is_left_out():
     assert not tables.is_whole({"a": {"x": [1.0, 2.0]}, "b": {"y": [1.0]}})
     assert not tables.is_whole({"a": {"x": [1.0, 2.0], "y": []}})
     assert not tables.is_whole({"a": {"x": [], "y": []}})
+
+
+def comparison(rate, **recalls):
+    measures = ("recall@1", "recall@4", "recall@8", "recall@16")
+    return {
+        "methods": {
+            method: {
+                "chosen": {"lr": rate},
+                "seeds": {str(i): dict.fromkeys((*measures, "seconds"), v) for i, v in enumerate(values)},
+            }
+            for method, values in recalls.items()
+        }
+    }
+
+
+def test_a_lower_rate_is_the_next_rung_of_the_ladder_and_the_lowest_stays():
+    lower = quality.a_rung_lower({"nca": {"lr": 0.01, "temperature": 3.0}, "ba": {"lr": 0.0002}})
+    assert lower == {"nca": {"lr": 0.005, "temperature": 3.0}, "ba": {"lr": 0.0002}}
+
+
+def test_others_at_a_lower_rate_are_set_against_the_better_of_their_two_rates():
+    regimes = {"few": comparison(0.01, bunca=(90, 92), nca=(80, 84)), "one": comparison(0.01, bunca=(90, 92))}
+    slower = {"few": comparison(0.005, nca=(85, 86)), "one": comparison(0.005, ba=(50, 54))}
+    table = tables.lower_rate_table(regimes, slower)
+    head, _, few, one = (line.strip("| ").split(" | ") for line in table.splitlines())
+    assert head[2:4] == ["nca, lr 0.005", "ba, lr 0.005"]
+    assert few[3] == one[2] == "no positives"
+    assert few[2:] == ["85.50±6.35", "no positives", "+5.50±6.35"]
+    assert one[-1] == "**+39.00±12.71**"
+
+
+def test_the_committed_long_trainings_are_of_the_present_recipe():
+    found = json.loads(long.RESULTS.read_text())
+    assert list(found) == list(long.RUNS)
+    assert all(run["recipe"] == BUNCA.sampling["default"] for run in found.values())
 
 
 def test_the_committed_ablation_is_of_the_present_recipes_and_rows():

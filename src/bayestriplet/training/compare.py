@@ -39,7 +39,7 @@ class Comparison:
         """Make all runs that are missing and write comparison.json, tables and plots."""
         import_drawing("matplotlib.figure")  # better now than after hours of runs
         self._claim(out)
-        chosen = self._choose(out / "runs", jobs, watcher)
+        chosen, searched = self._choose(out / "runs", jobs, watcher)
         trials = [
             Trial(chosen[method].model_copy(update={"seed": seed}))
             for method in self.methods
@@ -49,7 +49,7 @@ class Comparison:
         for trial, found in zip(trials, results, strict=True):
             if found["status"] == "diverged":
                 raise InputError(f"{out / 'runs' / trial.name} broke down: {found['reason']}")
-        summary = self._summarise(out, trials, results)
+        summary = self._summarise(out, trials, results) | {"searched": searched}
         write_whole(
             out / "comparison.json", lambda path: path.write_text(json.dumps(summary, indent=1) + "\n")
         )
@@ -89,8 +89,13 @@ class Comparison:
             raise InputError(f"{out} cannot be used for a comparison: {error.strerror}") from None
         write_whole(path, lambda p: p.write_text(json.dumps(mine, indent=1) + "\n", encoding="utf-8"))
 
-    def _choose(self, folder: Path, jobs: int, watcher: Watcher) -> dict[str, TrainConfig]:
-        """Return each method's options: the best on the first seed, given ones, or those of the recipe."""
+    def _choose(
+        self, folder: Path, jobs: int, watcher: Watcher
+    ) -> tuple[dict[str, TrainConfig], dict[str, dict[str, int]]]:
+        """Return each method's options, and how many runs it took to find them.
+
+        They are the best on the first seed, given ones, or those of the recipe.
+        """
         configs = {
             method: self.base.model_copy(
                 update={"method": method, "seed": self.seeds[0], **self.chosen.get(method, {})}
@@ -98,9 +103,10 @@ class Comparison:
             for method in self.methods
         }
         if not self.tune:
-            return configs
+            return configs, {}
         search = Search(folder, jobs, watcher)
-        return search.best({method: begin(config) for method, config in configs.items()})
+        best = search.best({method: begin(config) for method, config in configs.items()})
+        return best, {method: search.effort(method) for method in configs}
 
     def _summarise(self, out: Path, trials: list[Trial], results: list[dict[str, Any]]) -> dict[str, Any]:
         methods: dict[str, Any] = {}

@@ -96,8 +96,10 @@ def _run_missing(
                     raise InputError(f"{folder / trial.name} was stopped before it was finished")
                 results[trial.name] = found
                 watcher.finished(trial, found, was_there=False)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # not after the runs that are under way
+        raise
+    pool.shutdown()
 
 
 def _prepare_worker(number: int) -> None:

@@ -77,10 +77,16 @@ class Search:
         if missing and all(found["validation_recall@1"] is None for found in results):
             raise InputError("there are no validation items to choose options by: use --no-tune")
         for trial, found in zip(missing, results, strict=True):
-            # Of runs that break down, a lower rate, then a higher temperature, is nearer to a sound one.
+            # Of runs that break down, a lower rate, then a higher temperature, is nearer to a sound one;
+            # all are worse than any recall.
             broke = -(trial.config.lr or 0.0), trial.config.temperature or 0.0
             recall = (found["validation_recall@1"],)
             self.scores[trial.name] = broke if found["status"] == "diverged" else recall
+
+    def effort(self, method: str) -> dict[str, int]:
+        """Return how many runs a method's search took, and how many of them broke down."""
+        scores = [score for name, score in self.scores.items() if name.startswith(f"{method}-seed")]
+        return {"runs": len(scores), "broke_down": sum(score[0] < 0 for score in scores)}
 
     def _score(self, config: TrainConfig) -> tuple[float, ...]:
         return self.scores[Trial(config).name]

@@ -45,6 +45,8 @@ bench: $(READY)
 reproduce: $(READY)
 	$(BIN)/python benchmarks/quality.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/ablation.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
+	$(BIN)/python benchmarks/ablation.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST)) --split val \
+		--only pathmnist "10 items a class" --results benchmarks/results/ablation-validation.json
 	$(BIN)/python benchmarks/long.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/calibration.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/tables.py

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from printed import Mistakes, PrintedPosterior
-from quality import subset_of
+from quality import RECIPES, subset_of
 from torch import nn
 
 import bayestriplet as bt
@@ -105,7 +105,6 @@ ROWS: dict[str, dict[str, Build]] = {
 
 
 DEFAULT = ("default BUT", "default BUNCA")
-RECIPES = {cls.__name__: cls.sampling["default"] for cls in (bt.BUT, bt.BUNCA)}  # runs of others are no good
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from quality import Lines, subset_of
+from quality import RECIPES, Lines, subset_of
 from rich.console import Console
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.training.trials import Trial, run_trials
-from bayestriplet.triplets.criteria import BUNCA
 
 RESULTS = Path(__file__).parent / "results" / "long.json"
 # A ResNet-18 makes 7 x 7 of 28 x 28 pixels before its first block; enlarged digits keep more of their shape.
@@ -61,7 +60,7 @@ def keep(path: Path, name: str, config: TrainConfig, found: dict[str, Any]) -> N
     scores = found["test"][config.method]
     known[name] = {
         "method": config.method,
-        "recipe": BUNCA.sampling[config.recipe],
+        "recipe": RECIPES["BUNCA"],
         "options": {"lr": config.lr, "temperature": config.temperature, "size": config.size or 28},
         "steps": found["steps"],
         "best_step": found["best_step"],

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from tables import fill_documents, quality_tables
 
+import bayestriplet as bt
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.evaluation.run_folder import write_whole
@@ -30,6 +31,7 @@ METHODS = ("bunca", "but", "proxy-nca", "ba", "nca", "dws", "bsh", "ep", "bh")
 OURS = ("bunca", "but")
 TUNING_SEED = 0
 FIRST_SEED = 20  # those that are measured; no trial that the recipe was found with has used them
+RECIPES = {cls.__name__: cls.sampling["default"] for cls in (bt.BUT, bt.BUNCA)}  # runs of others are no good
 SUBSET = {"train": 1500, "val": 200}  # items a class of PathMNIST's
 # Where class distributions should help: few matches in a batch, few or wrong labels, classes in turn.
 REGIMES: dict[str, dict[str, Any]] = {
@@ -165,6 +167,8 @@ def main() -> None:
     found: dict[str, Any] = {"main": {}, "regimes": {}, "lower rate": {}}
     if options.results.is_file():  # what is not measured this time stays
         found |= json.loads(options.results.read_text(encoding="utf-8"))
+    if found.setdefault("recipes", RECIPES) != RECIPES:
+        raise SystemExit(f"{options.results} holds figures of another recipe: choose other --results")
     for name, source in data.items():
         console.rule(f"{name}, the paper's setting")
         base = base_of(source, steps, **({"per_class": 500} if options.fast else {}))

@@ -84,12 +84,12 @@ def regime_table(regimes: dict[str, Any]) -> str:
         best = rank(list(rows.values()))[0].method
         verdict = f"**{best}**" if gap.is_clear else f"{best}, not clearly"
         recalls = [_recall(rows[m]) if m in rows else "no positives" for m in methods]
-        table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", f"{chance:.3f}", verdict])
+        table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", _chance(chance), verdict])
     floors = next(iter(regimes.values()))["floors"]
     untrained, pixels = (floors[name]["recall@1"] for name in ("untrained", "raw pixels"))
     return to_markdown(table) + (
         f"\nThe test items are the same in all of them: raw pixels find {pixels:.2f}, an untrained network "
-        f"{untrained:.2f}.\n"
+        f"about {untrained:.0f}.\n"
     )
 
 
@@ -97,13 +97,21 @@ def lower_rate_table(regimes: dict[str, Any], slower: dict[str, Any]) -> str:
     """Return the regimes with the others at a lower rate too, and ours less the best other at either."""
     entries = {m: entry for summary in slower.values() for m, entry in summary["methods"].items()}
     heads = [f"{method}, lr {entry['chosen']['lr']:g}" for method, entry in entries.items()]
-    table = [["regime", "ours", *heads, "ours - best other at either rate"]]
-    for name, summary in slower.items():
+    table = [["regime", "ours", *heads, "best other at either rate", "ours - best other", "p"]]
+    rows = {name: [*rows_of(regimes[name]), *rows_of(summary)] for name, summary in slower.items()}
+    chances = holm([p_value(either) for either in rows.values()])
+    for (name, summary), chance in zip(slower.items(), chances, strict=True):
         lower = {row.method: row for row in rows_of(summary)}
-        ours, other = contenders([*rows_of(regimes[name]), *lower.values()])
+        ours, other = contenders(rows[name])
+        best = f"{other.method} {_recall(other)}"
         recalls = [_recall(lower[method]) if method in lower else "no positives" for method in entries]
-        table.append([name, f"{ours.method} {_recall(ours)}", *recalls, _bold(difference(ours, other))])
+        gap = _bold(difference(ours, other))
+        table.append([name, f"{ours.method} {_recall(ours)}", *recalls, best, gap, _chance(chance)])
     return to_markdown(table)
+
+
+def _chance(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def _bold(gap: Difference) -> str:
@@ -143,18 +151,25 @@ def holm(chances: list[float]) -> list[float]:
 def ablation_tables(settings: dict[str, Any]) -> dict[str, str]:
     """Return what each departure from the paper's protocol, and from the default recipe, does to Recall@1."""
     paper = [["", "recipe, with one change", "R@1", "change, paired by seed"]]
-    recipe = [["", "recipe, with one change", *settings]]
     for group, rows in settings["mnist"].items():
         whole = next(iter(rows))
         for row in rows:
             if not group.startswith("default"):
                 mean = _mean(rows[row]) if None not in rows[row] else "-"
                 paper.append([group, row, mean, "" if row == whole else _change(rows[row], rows[whole])])
-                continue
+    return {"ablation paper": to_markdown(paper), "ablation recipe": recipe_table(settings)}
+
+
+def recipe_table(settings: dict[str, Any]) -> str:
+    """Return what each departure from the default recipe does to Recall@1, setting by setting."""
+    table = [["", "recipe, with one change", *settings]]
+    for group, rows in next(iter(settings.values())).items():
+        whole = next(iter(rows))
+        for row in rows if group.startswith("default") else ():
             measured = [groups[group] for groups in settings.values()]
             changes = [_mean(one[row]) if row == whole else _change(one[row], one[whole]) for one in measured]
-            recipe.append([group, row, *changes])
-    return {"ablation paper": to_markdown(paper), "ablation recipe": to_markdown(recipe)}
+            table.append([group, row, *changes])
+    return to_markdown(table)
 
 
 def is_whole(groups: dict[str, dict[str, list[float | None]]]) -> bool:
@@ -240,6 +255,8 @@ def blocks() -> dict[str, str]:
         settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
         whole = {name: groups for name, groups in settings.items() if is_whole(groups)}
         out |= ablation_tables(whole) if "mnist" in whole else {}
+    if (path := RESULTS / "ablation-validation.json").is_file():
+        out["ablation validation"] = recipe_table(json.loads(path.read_text(encoding="utf-8"))["settings"])
     if (path := RESULTS / "long.json").is_file():
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():

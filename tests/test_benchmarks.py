@@ -13,7 +13,6 @@ from scipy.stats import ttest_1samp
 from bayestriplet.config import make_config
 from bayestriplet.evaluation.comparison import Row
 from bayestriplet.training.trials import Trial, run_trials
-from bayestriplet.triplets.criteria import BUNCA
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -70,25 +69,38 @@ def test_a_lower_rate_is_the_next_rung_of_the_ladder_and_the_lowest_stays():
 
 
 def test_others_at_a_lower_rate_are_set_against_the_better_of_their_two_rates():
-    regimes = {"few": comparison(0.01, bunca=(90, 92), nca=(80, 84)), "one": comparison(0.01, bunca=(90, 92))}
+    regimes = {
+        "few": comparison(0.01, bunca=(90, 92), nca=(80, 84)),
+        "one": comparison(0.01, bunca=(90, 92), ba=(60, 61)),
+    }
     slower = {"few": comparison(0.005, nca=(85, 86)), "one": comparison(0.005, ba=(50, 54))}
     table = tables.lower_rate_table(regimes, slower)
     head, _, few, one = (line.strip("| ").split(" | ") for line in table.splitlines())
     assert head[2:4] == ["nca, lr 0.005", "ba, lr 0.005"]
     assert few[3] == one[2] == "no positives"
-    assert few[2:] == ["85.50±6.35", "no positives", "+5.50±6.35"]
-    assert one[-1] == "**+39.00±12.71**"
+    assert few[2:] == ["85.50±6.35", "no positives", "nca 85.50±6.35", "+5.50±6.35", "0.058"]
+    assert one[3:] == ["52.00±25.41", "ba 60.50±6.35", "**+30.50±6.35**", "0.021"]
+
+
+def test_the_committed_comparison_is_of_the_present_recipes():
+    assert json.loads(quality.RESULTS.read_text())["recipes"] == quality.RECIPES
 
 
 def test_the_committed_long_trainings_are_of_the_present_recipe():
     found = json.loads(long.RESULTS.read_text())
     assert list(found) == list(long.RUNS)
-    assert all(run["recipe"] == BUNCA.sampling["default"] for run in found.values())
+    for name, run in found.items():
+        asked, shown = long.RUNS[name], run["options"] | {"max_steps": run["steps"]}
+        assert run["recipe"] == quality.RECIPES["BUNCA"]
+        assert {option: shown[option] for option in asked if option in shown} == {
+            option: value for option, value in asked.items() if option in shown
+        }
 
 
-def test_the_committed_ablation_is_of_the_present_recipes_and_rows():
-    found = json.loads(ablation.RESULTS.read_text())
-    assert found["about"] == {"steps": ablation.STEPS, "split": "test", "recipes": ablation.RECIPES}
+@pytest.mark.parametrize(("file", "split"), [("ablation.json", "test"), ("ablation-validation.json", "val")])
+def test_the_committed_ablations_are_of_the_present_recipes_and_rows(file, split):
+    found = json.loads((tables.RESULTS / file).read_text())
+    assert found["about"] == {"steps": ablation.STEPS, "split": split, "recipes": quality.RECIPES}
     for name, groups in found["settings"].items():
         assert tuple(groups) == ablation.SETTINGS[name].groups
         assert all(list(rows) == list(ablation.ROWS[group]) for group, rows in groups.items())

@@ -159,6 +159,13 @@ def test_nothing_is_tuned_without_validations(tmp_path):
     assert summary["methods"]["but"]["seeds"]["0"]["validation"] is None
 
 
+def test_floors_are_those_of_the_first_seed_whatever_was_compared_in_the_folder_before(tmp_path):
+    Comparison(base(), ("but",), (0,), tune=False).run(tmp_path / "used", 1, Silent())
+    comparison = Comparison(base(), ("but",), (1,), tune=False)
+    used, new = (comparison.run(tmp_path / folder, 1, Silent()) for folder in ("used", "new"))
+    assert used["floors"] == new["floors"]
+
+
 def test_floors_are_measured_on_the_items_that_methods_are(tmp_path):
     comparison = Comparison(base(without="3,5,8"), ("but",), (0,), tune=False)
     floors = comparison.run(tmp_path / "out", 1, Silent())["floors"]

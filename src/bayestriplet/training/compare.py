@@ -136,11 +136,12 @@ class Comparison:
         }  # fmt: skip
 
     def _floors(self, out: Path, trial: Trial) -> dict[str, dict[str, float]]:
-        """Return the test recalls, in percent, of raw pixels and the untrained network, measured once."""
+        """Return the test recalls, in percent, of raw pixels and a run's untrained network, measured once."""
         path = out / "floors.json"
-        if path.is_file():
-            known: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
-            return known
+        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        if known.get("run") == trial.name:
+            floors: dict[str, dict[str, float]] = known["floors"]
+            return floors
         from bayestriplet.data.regimes import hold_out
         from bayestriplet.data.sources import open_data
         from bayestriplet.evaluation.evaluate import evaluate, select_items
@@ -156,7 +157,8 @@ class Comparison:
             name: {measure: 100 * scores[name][measure].value for measure in MEASURES}
             for name in ("untrained", "raw pixels")
         }
-        write_whole(path, lambda p: p.write_text(json.dumps(floors, indent=1) + "\n", encoding="utf-8"))
+        kept = json.dumps({"run": trial.name, "floors": floors}, indent=1)
+        write_whole(path, lambda p: p.write_text(kept + "\n", encoding="utf-8"))
         return floors
 
 

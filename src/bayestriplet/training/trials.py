@@ -97,7 +97,7 @@ def _run_missing(
                 results[trial.name] = found
                 watcher.finished(trial, found, was_there=False)
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)  # not after the runs that are under way
+        pool.shutdown(wait=False)  # what went wrong is said at once, not after the runs under way
         raise
     pool.shutdown()
 

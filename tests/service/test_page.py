@@ -172,6 +172,20 @@ def test_clicking_a_point_of_the_map_shows_the_item_and_searches_from_it(server,
     assert name in page.evaluate("decodeURIComponent(location.hash)")
 
 
+def test_what_is_asked_and_typed_before_the_map_is_there_stays(server, visit):
+    page, held = visit(server.address), []
+    page.route("**/api/map", lambda route: held.append(route))
+    page.reload()
+    page.locator("#examples button").first.click()
+    results(page)
+    page.fill("#k", "3")
+    held[0].continue_()
+    page.wait_for_selector("#map .points path")
+    page.press("#k", "Enter")
+    wait(page, "document.querySelectorAll('#results button').length === 3")
+    wait(page, "location.hash.endsWith('k=3')")
+
+
 def test_k_and_label_narrow_the_search(server, visit):
     page = visit(server.address)
     page.locator("#examples button").first.click()

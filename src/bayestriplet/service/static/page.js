@@ -196,7 +196,9 @@ async function loadMapAgain(before) {
 
 async function start() {
   show("trouble", false);
-  if (await load()) await restore();
+  const { query, wishes: wanted } = readLink(location.hash);
+  setWishes(wanted); // before the map, which may take a while: what is typed or asked meanwhile stays
+  if (await load() && query && !state.query) await ask(query, { remember: false });
 }
 
 async function restore() {

@@ -186,8 +186,7 @@ def _change(values: list[float | None], whole: list[float]) -> str:
     if None in values:
         return "cannot be trained: not finite"
     gaps = np.array(values) - np.array(whole)
-    text = f"{gaps.mean():+.2f}±{half_width(gaps):.2f}"
-    return f"**{text}**" if abs(gaps.mean()) > half_width(gaps) else text
+    return _bold(Difference(float(gaps.mean()), half_width(gaps)))
 
 
 def long_table(runs: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from quality import RECIPES, subset_of
 from rich.console import Console
 from rich.table import Table
 from safetensors import safe_open
@@ -103,7 +104,7 @@ def show(results: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--pathmnist", help="PathMNIST's .npz file; left out if not given")
+    parser.add_argument("--pathmnist", type=Path, help="pathmnist.npz; without it only MNIST is used")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--runs", type=Path, default=Path("runs/calibration"))
@@ -111,8 +112,9 @@ def main() -> None:
     arguments = parser.parse_args()
     sets = {"mnist": "mnist"}
     if arguments.pathmnist:
-        sets["pathmnist"] = absolute_data(f"pathmnist:{arguments.pathmnist}")
-    results: dict[str, Any] = {"steps": arguments.steps, "probabilities": {}, "novelty": {"runs": {}}}
+        sets["pathmnist"] = absolute_data(f"pathmnist:{subset_of(arguments.pathmnist, arguments.runs)}")
+    results: dict[str, Any] = {"steps": arguments.steps, "recipe": RECIPES["BUT"]}
+    results |= {"probabilities": {}, "novelty": {"runs": {}}}
     for name, data in sets.items():
         runs = [
             measure_run(train(arguments.runs / f"{name}-{seed}", data, arguments.steps, seed, None))

@@ -30,6 +30,8 @@ RUNS: dict[str, dict[str, Any]] = {
         "max_steps": 6000,
         "validate_every": 1500,
     },
+    "mnist, 56 px, warmer": {"size": 56, "lr": 0.002, "max_steps": 5000, "validate_every": 1000},
+    "mnist, 56 px, warmer, longer": {"size": 56, "lr": 0.002, "max_steps": 10000, "validate_every": 2000},
     "pathmnist": {"max_steps": 8000, "validate_every": 500},
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ablation_tables import ablation_tables, bold, recipe_table
 from scipy.stats import ttest_rel
 
 from bayestriplet.evaluation.comparison import (
@@ -18,7 +19,6 @@ from bayestriplet.evaluation.comparison import (
     cells,
     difference,
     floor_cells,
-    half_width,
     paper_recall,
     rank,
     rows_of,
@@ -53,9 +53,7 @@ def summary_table(main: dict[str, Any]) -> str:
     for method in sorted(means, key=lambda name: -means[name]):
         cells_of = []
         for data, rows in settings.items():
-            behind = difference(rows[method], best[data]).is_clear
-            text = _recall(rows[method])
-            cells_of += [text if behind else f"**{text}**", paper_recall(method, data)]
+            cells_of += [_recall_beside(rows[method], best[data]), paper_recall(method, data)]
         table.append([method, *cells_of])
     floors = {name for summary in main.values() for name in summary["floors"]}
     for name in sorted(floors):
@@ -64,12 +62,26 @@ def summary_table(main: dict[str, Any]) -> str:
     return to_markdown(table)
 
 
+def variations_table(main: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return Recall@1 of all methods with and without variations of the images, searched each time."""
+    columns = {}
+    for data in other:
+        for summary in (main[data], other[data]):
+            way = "as they are" if summary["settings"].get("augment") is False else "varied"
+            columns[f"{data}, {way}"] = {row.method: row for row in rows_of(summary)}
+    best = {name: rank(list(rows.values()))[0] for name, rows in columns.items()}
+    table = [["method", *columns]]
+    for method in next(iter(columns.values())):
+        table.append([method, *(_recall_beside(rows[method], best[name]) for name, rows in columns.items())])
+    return to_markdown(table)
+
+
 def search_table(main: dict[str, Any]) -> str:
     """Return how many runs the search of every method took, and how many of them broke down."""
     table = [["method", *(cell for data in main for cell in (f"{data}, runs", "broke down"))]]
-    for method in next(iter(main.values()))["searched"]:
-        efforts = [summary["searched"][method] for summary in main.values()]
-        table.append([method, *(str(effort[name]) for effort in efforts for name in ("runs", "broke_down"))])
+    for method in next(iter(main.values()))["methods"]:
+        tried = [[run["validation"] for run in summary["searched"][method]] for summary in main.values()]
+        table.append([method, *(str(n) for found in tried for n in (len(found), found.count(None)))])
     return to_markdown(table)
 
 
@@ -105,7 +117,7 @@ def lower_rate_table(regimes: dict[str, Any], slower: dict[str, Any]) -> str:
         ours, other = contenders(rows[name])
         best = f"{other.method} {_recall(other)}"
         recalls = [_recall(lower[method]) if method in lower else "no positives" for method in entries]
-        gap = _bold(difference(ours, other))
+        gap = bold(difference(ours, other))
         table.append([name, f"{ours.method} {_recall(ours)}", *recalls, best, gap, _chance(chance)])
     return to_markdown(table)
 
@@ -114,13 +126,13 @@ def _chance(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def _bold(gap: Difference) -> str:
-    text = f"{gap.value:+.2f}±{gap.half_width:.2f}"
-    return f"**{text}**" if gap.is_clear else text
-
-
 def _recall(row: Row) -> str:
     return f"{row.mean('recall@1'):.2f}±{row.half_width('recall@1'):.2f}"
+
+
+def _recall_beside(row: Row, best: Row) -> str:
+    """Return the recall, in bold where it is not clearly behind the best."""
+    return _recall(row) if difference(row, best).is_clear else f"**{_recall(row)}**"
 
 
 def contenders(rows: list[Row]) -> tuple[Row, Row]:
@@ -146,47 +158,6 @@ def holm(chances: list[float]) -> list[float]:
     order = np.argsort(chances)
     corrected = np.maximum.accumulate(np.sort(chances) * np.arange(len(chances), 0, -1)).clip(max=1.0)
     return [float(corrected[place]) for place in np.argsort(order)]
-
-
-def ablation_tables(settings: dict[str, Any]) -> dict[str, str]:
-    """Return what each departure from the paper's protocol, and from the default recipe, does to Recall@1."""
-    paper = [["", "recipe, with one change", "R@1", "change, paired by seed"]]
-    for group, rows in settings["mnist"].items():
-        whole = next(iter(rows))
-        for row in rows:
-            if not group.startswith("default"):
-                mean = _mean(rows[row]) if None not in rows[row] else "-"
-                paper.append([group, row, mean, "" if row == whole else _change(rows[row], rows[whole])])
-    return {"ablation paper": to_markdown(paper), "ablation recipe": recipe_table(settings)}
-
-
-def recipe_table(settings: dict[str, Any]) -> str:
-    """Return what each departure from the default recipe does to Recall@1, setting by setting."""
-    table = [["", "recipe, with one change", *settings]]
-    for group, rows in next(iter(settings.values())).items():
-        whole = next(iter(rows))
-        for row in rows if group.startswith("default") else ():
-            measured = [groups[group] for groups in settings.values()]
-            changes = [_mean(one[row]) if row == whole else _change(one[row], one[whole]) for one in measured]
-            table.append([group, row, *changes])
-    return to_markdown(table)
-
-
-def is_whole(groups: dict[str, dict[str, list[float | None]]]) -> bool:
-    """Whether every row of a setting has been measured, on as many seeds."""
-    seeds = {len(values) for rows in groups.values() for values in rows.values()}
-    return len(seeds) == 1 and 0 not in seeds
-
-
-def _mean(values: list[float]) -> str:
-    return f"{np.mean(values):.2f}±{half_width(np.array(values)):.2f}"
-
-
-def _change(values: list[float | None], whole: list[float]) -> str:
-    if None in values:
-        return "cannot be trained: not finite"
-    gaps = np.array(values) - np.array(whole)
-    return _bold(Difference(float(gaps.mean()), half_width(gaps)))
 
 
 def long_table(runs: dict[str, Any]) -> str:
@@ -240,6 +211,8 @@ def quality_tables(quality: dict[str, Any]) -> dict[str, str]:
         out["regimes"] = regime_table(quality["regimes"])
     if quality["lower rate"]:
         out["lower rate"] = lower_rate_table(quality["regimes"], quality["lower rate"])
+    if quality["other way"]:
+        out["variations"] = variations_table(quality["main"], quality["other way"])
     if all(summary["searched"] for summary in quality["main"].values()):
         out["search"] = search_table(quality["main"])
     return out
@@ -252,8 +225,7 @@ def blocks() -> dict[str, str]:
         out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():
         settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
-        whole = {name: groups for name, groups in settings.items() if is_whole(groups)}
-        out |= ablation_tables(whole) if "mnist" in whole else {}
+        out |= ablation_tables(settings) if "mnist" in settings else {}
     if (path := RESULTS / "ablation-validation.json").is_file():
         out["ablation validation"] = recipe_table(json.loads(path.read_text(encoding="utf-8"))["settings"])
     if (path := RESULTS / "long.json").is_file():
@@ -275,15 +247,15 @@ def fill(text: str, tables: dict[str, str]) -> str:
     return re.sub(r"<!-- ([a-z ]+) -->\n(?:.*?\n)??<!-- end -->", renew, text, flags=re.DOTALL)
 
 
-def draw_pictures() -> None:
-    """Renew the pictures of docs/results.md."""
+def draw_pictures(folder: Path = PICTURES) -> None:
+    """Draw the pictures of docs/results.md."""
     path = RESULTS / "quality.json"
     if not path.is_file():
         return
     quality = json.loads(path.read_text(encoding="utf-8"))
     regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
-    save_figure(regimes_figure(regimes), PICTURES / "regimes.png")
-    save_figure(learning_figure(quality["curves"], seconds=False), PICTURES / "learning.png")
+    save_figure(regimes_figure(regimes), folder / "regimes.png")
+    save_figure(learning_figure(quality["curves"], seconds=False), folder / "learning.png")
 
 
 def fill_documents() -> None:

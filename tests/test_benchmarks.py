@@ -11,8 +11,10 @@ from rich.console import Console
 from scipy.stats import ttest_1samp
 
 from bayestriplet.config import make_config
+from bayestriplet.data.batches import KINDS
 from bayestriplet.evaluation.comparison import Row
 from bayestriplet.training.trials import Trial, run_trials
+from bayestriplet.training.tuning import LEAST_RUNS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -20,6 +22,7 @@ import ablation
 import long
 import quality
 import tables
+from ablation_tables import CORRECTIONS, corrections_table, recipe_table
 
 
 def row(method, values):
@@ -43,11 +46,25 @@ def test_a_lead_is_paired_by_seed_between_the_best_of_both_sides():
     assert tables.p_value(rows) == pytest.approx(ttest_1samp([1, 0.5, 2], 0).pvalue)
 
 
-def test_a_setting_that_is_still_being_measured_is_left_out():
-    assert tables.is_whole({"a": {"x": [1.0, 2.0], "y": [1.0, None]}})
-    assert not tables.is_whole({"a": {"x": [1.0, 2.0]}, "b": {"y": [1.0]}})
-    assert not tables.is_whole({"a": {"x": [1.0, 2.0], "y": []}})
-    assert not tables.is_whole({"a": {"x": [], "y": []}})
+def test_a_row_that_breaks_down_says_why_instead_of_a_change():
+    rows = {"whole": [90.0, 92.0], "worse": [88.0, 90.5], "broken": [80.0, "the loss is not finite"]}
+    _, _, *lines = recipe_table({"mnist": {"default BUT": rows}}).splitlines()
+    assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == [
+        "91.00±12.71", "-1.75±3.18", "cannot be trained: the loss is not finite"
+    ]  # fmt: skip
+
+
+def test_a_correction_is_worth_what_it_adds_to_what_is_printed():
+    groups = {}
+    for group, *rows in CORRECTIONS.values():
+        groups.setdefault(group, {}).update({row: [80.0, 81.0] for row in rows})
+    groups["paper's protocol"]["BUT as corrected"] = [84.0, 85.5]
+    groups["paper's protocol"]["expectation fed back"] = ["a scatter is not finite"] * 2
+    lines = {line.split(" | ")[0].strip("| "): line for line in corrections_table(groups).splitlines()}
+    assert "| 80.50±6.35 | 84.75±9.53 | **+4.25±3.18** |" in lines["inverse: one too many in the covariance"]
+    assert (
+        "cannot be trained: a scatter is not finite" in lines["feedback: an expectation taken for a sample"]
+    )
 
 
 def comparison(rate, **recalls):
@@ -82,8 +99,31 @@ def test_others_at_a_lower_rate_are_set_against_the_better_of_their_two_rates():
     assert one[3:] == ["52.00±25.41", "ba 60.50±6.35", "**+30.50±6.35**", "0.021"]
 
 
-def test_the_committed_comparison_is_of_the_present_recipes():
-    assert json.loads(quality.RESULTS.read_text())["recipes"] == quality.RECIPES
+def test_the_committed_comparison_is_of_the_present_recipes_and_batches():
+    found = json.loads(quality.RESULTS.read_text())
+    assert found["recipes"] == quality.RECIPES
+    for name, entry in found["main"].items():
+        assert entry["settings"].items() >= quality.MAIN[name].items()
+    assert found["curves"]["settings"].items() >= quality.MAIN["pathmnist"].items()
+
+
+@pytest.mark.parametrize(("data", "classes"), [("mnist", 10), ("pathmnist", 9)])
+def test_a_batch_of_a_main_setting_holds_five_items_of_every_class(data, classes):
+    labels = np.arange(60 * classes) % classes
+    config = quality.base_of(data, 3, **quality.MAIN[data]).resolved(classes)
+    batches = KINDS["balanced"](labels, config.batch_size, 3, seed=0)
+    assert [np.bincount(labels[rows]).tolist() for rows in batches] == [[5] * classes] * 3
+
+
+@pytest.mark.parametrize("data", list(quality.MAIN))
+def test_options_were_chosen_by_validation_alone_and_for_all_methods(data):
+    main = json.loads(quality.RESULTS.read_text())["main"][data]
+    assert set(main["searched"]) == set(quality.METHODS)
+    for method, tried in main["searched"].items():
+        options = [{k: v for k, v in run.items() if k != "validation"} for run in tried]
+        assert len(options) == len({json.dumps(o, sort_keys=True) for o in options}) >= LEAST_RUNS
+        best = max(run["validation"] for run in tried if run["validation"] is not None)
+        assert main["methods"][method]["chosen"] | {"validation": best} in tried, method
 
 
 def test_the_committed_long_trainings_are_of_the_present_recipe():
@@ -101,9 +141,31 @@ def test_the_committed_long_trainings_are_of_the_present_recipe():
 def test_the_committed_ablations_are_of_the_present_recipes_and_rows(file, split):
     found = json.loads((tables.RESULTS / file).read_text())
     assert found["about"] == {"steps": ablation.STEPS, "split": split, "recipes": quality.RECIPES}
+    settings = list(ablation.SETTINGS) if split == "test" else ["pathmnist", "10 items a class"]
+    assert list(found["settings"]) == settings
     for name, groups in found["settings"].items():
         assert tuple(groups) == ablation.SETTINGS[name].groups
         assert all(list(rows) == list(ablation.ROWS[group]) for group, rows in groups.items())
+        assert all(len(values) == 5 for rows in groups.values() for values in rows.values())
+
+
+def test_an_ablation_keeps_its_runs_apart_and_adds_whole_settings_to_the_results(tmp_path):
+    about = {"steps": 300, "split": "test", "recipes": quality.RECIPES}
+    path = tmp_path / "ablation.json"
+
+    def measured(setting, value):
+        groups = ablation.SETTINGS[setting].groups
+        rows = {group: {row: [value] for row in reversed(ablation.ROWS[group])} for group in groups}
+        return {"about": about, "settings": {setting: rows}}
+
+    ablation.publish(measured("pathmnist", 1.0), path)
+    ablation.publish(measured("mnist", 2.0), path)
+    found = json.loads(path.read_text())
+    assert list(found["settings"]) == ["mnist", "pathmnist"]
+    assert list(found["settings"]["pathmnist"]["default BUT"]) == list(ablation.ROWS["default BUT"])
+    other = measured("mnist", 3.0) | {"about": about | {"steps": 5}}
+    ablation.publish(other, path)  # figures of another kind are not mixed with these
+    assert list(json.loads(path.read_text())["settings"]) == ["mnist"]
 
 
 def test_a_training_that_breaks_down_is_a_line_not_an_error(tmp_path):

@@ -5,9 +5,12 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
+from PIL import Image
 
+from bayestriplet import BUT
 from bayestriplet.cli.app import app
 
 ROOT = Path(__file__).parent.parent
@@ -74,9 +77,64 @@ def test_the_tables_of_results_are_what_the_figures_say():
     assert shown == set(known)
 
 
+def test_the_pictures_of_results_are_drawn_from_the_figures(tmp_path):
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import tables
+
+    tables.draw_pictures(tmp_path)
+    for drawn in tmp_path.iterdir():
+        with Image.open(drawn) as new, Image.open(tables.PICTURES / drawn.name) as committed:
+            away = np.abs(np.asarray(new, float) - np.asarray(committed, float)).mean()
+        assert away < 0.002, f"{drawn.name} is stale: run python benchmarks/tables.py"
+    assert {path.name for path in tmp_path.iterdir()} == {"learning.png", "regimes.png"}
+
+
+def test_the_verdicts_of_the_documents_are_those_of_the_figures():
+    """Sentences beside the tables: how many regimes are won, on which seeds, after how many steps."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import tables
+
+    found = json.loads((tables.RESULTS / "quality.json").read_text())
+    results, readme = (
+        " ".join((ROOT / name).read_text().split()) for name in ("docs/results.md", "README.md")
+    )
+    leads = {name: tables.lead(tables.rows_of(entry)) for name, entry in found["regimes"].items()}
+    won = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")[
+        sum(gap.is_clear and gap.value > 0 for gap in leads.values())
+    ]
+    assert f"clearly first in {won} of the eight" in results
+    assert f"clearly first in {won} of eight" in readme
+    seeds = {}
+    for kind in ("main", "regimes", "lower rate"):
+        lists = {tuple(m["seeds"]) for entry in found[kind].values() for m in entry["methods"].values()}
+        (seeds[kind],) = lists  # the same for every method
+    main, regimes = seeds["main"], seeds["regimes"]
+    assert seeds["lower rate"] == regimes
+    assert (
+        f"{main[0]} to {main[-1]} in the main tables, {regimes[0]} to {regimes[-1]} in the regimes" in results
+    )
+    for kind, steps in (("main", 800), ("regimes", 400), ("lower rate", 400)):
+        assert {entry["settings"]["max_steps"] for entry in found[kind].values()} == {steps}
+        assert f"({steps}, Adam" in results or f"- {steps} steps." in results
+    level = {}  # the best first, then those that are not clearly behind
+    for name, entry in found["main"].items():
+        first, *others = tables.rank(tables.rows_of(entry))
+        level[name] = [first.method, *(r.method for r in others if not tables.difference(r, first).is_clear)]
+    assert level == {"mnist": ["bunca", "nca", "proxy-nca"], "pathmnist": ["bunca", "but"]}
+    assert (
+        "BUNCA is first on both sets: on MNIST not clearly ahead of proxy-NCA and NCA, on PathMNIST" in readme
+    )
+    assert "clearly ahead of all but BUT" in readme
+    assert (
+        "On MNIST proxy-NCA and NCA are not clearly behind, on PathMNIST BUT is not; all others are"
+        in results
+    )
+
+
 def test_the_method_quotes_the_measured_probabilities_and_novelty():
     text = (ROOT / "docs" / "method.md").read_text()
     measured = json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
+    assert measured["recipe"] == BUT.sampling["default"], "run python benchmarks/calibration.py"
     sets = [measured["probabilities"][name]["mean"] for name in ("mnist", "pathmnist")]
     for way in sets[0]:
         cells = [f"{mean[way][key]:.4f}" for mean in sets for key in ("log_loss", "ece")]

@@ -136,12 +136,16 @@ def test_without_validation_items_there_is_nothing_to_choose_by(search):
         search(lambda config: None, "but")
 
 
-def test_the_effort_of_a_search_counts_a_method_s_own_runs_and_those_that_broke_down(monkeypatch, tmp_path):
+def test_a_search_keeps_what_it_tried_method_by_method_with_what_broke_down(monkeypatch, tmp_path):
     landscape = Landscape(lambda config: "broken" if config.method == "nca" and not config.normalize else 0.5)
     monkeypatch.setattr(tuning, "run_trials", landscape.run)
     config = make_config({"data": "digits", "seed": 3}, "test")
     search = Search(tmp_path, 1, None)
     search.best({m: begin(config.model_copy(update={"method": m})) for m in ("nca", "proxy-nca")})
-    asked = [config.normalize for config in landscape.asked if config.method == "nca"]
-    assert search.effort("nca") == {"runs": len(asked), "broke_down": asked.count(False)}
-    assert search.effort("proxy-nca") == {"runs": LEAST_RUNS, "broke_down": 0}
+    asked = [config for config in landscape.asked if config.method == "nca"]
+    assert search.tried["nca"] == [
+        {"lr": c.lr, "temperature": c.temperature, "normalize": c.normalize,
+         "validation": 50.0 if c.normalize else None}
+        for c in asked
+    ]  # fmt: skip
+    assert len(search.tried["proxy-nca"]) == LEAST_RUNS

@@ -13,7 +13,7 @@ from bayestriplet.evaluation.figure_comparison import draw_comparison
 from bayestriplet.evaluation.figure_style import import_drawing
 from bayestriplet.evaluation.run_folder import RunFolder, write_whole
 from bayestriplet.training.trials import Trial, Watcher, run_trials
-from bayestriplet.training.tuning import LADDERS, LEAST_RUNS, TUNED, Search, begin
+from bayestriplet.training.tuning import LADDERS, LEAST_RUNS, TUNED, Search, begin, options_of
 
 FORMAT = 1
 
@@ -91,8 +91,8 @@ class Comparison:
 
     def _choose(
         self, folder: Path, jobs: int, watcher: Watcher
-    ) -> tuple[dict[str, TrainConfig], dict[str, dict[str, int]]]:
-        """Return each method's options, and how many runs it took to find them.
+    ) -> tuple[dict[str, TrainConfig], dict[str, list[dict[str, Any]]]]:
+        """Return each method's options, and what was tried to find them, with its validation Recall@1.
 
         They are the best on the first seed, given ones, or those of the recipe.
         """
@@ -106,7 +106,7 @@ class Comparison:
             return configs, {}
         search = Search(folder, jobs, watcher)
         best = search.best({method: begin(config) for method, config in configs.items()})
-        return best, {method: search.effort(method) for method in configs}
+        return best, search.tried
 
     def _summarise(self, out: Path, trials: list[Trial], results: list[dict[str, Any]]) -> dict[str, Any]:
         methods: dict[str, Any] = {}
@@ -114,12 +114,7 @@ class Comparison:
             config = RunFolder(out / "runs" / trial.name).read_config()  # with the recipe's values
             entry = methods.setdefault(
                 trial.config.method,
-                {
-                    "chosen": {
-                        name: getattr(config, name) for name in TUNED if getattr(config, name) is not None
-                    },
-                    "seeds": {},
-                },
+                {"chosen": options_of(config), "seeds": {}},
             )
             scores = found["test"][trial.config.method]
             learning = learning_curve(RunFolder(out / "runs" / trial.name))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bayestriplet.config import WITH_MARGIN, TrainConfig
 from bayestriplet.errors import InputError
@@ -23,6 +24,11 @@ def strength(method: str) -> str:
     return "margin" if method in WITH_MARGIN else "temperature"
 
 
+def options_of(config: TrainConfig) -> dict[str, Any]:
+    """Return the options that are searched, as far as a method has them."""
+    return {name: getattr(config, name) for name in TUNED if getattr(config, name) is not None}
+
+
 def begin(config: TrainConfig) -> TrainConfig:
     """Return the options that a method's search begins with."""
     names = ("lr", strength(config.method))
@@ -37,6 +43,7 @@ class Search:
     jobs: int
     watcher: Watcher
     scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    tried: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # method by method, as JSON
 
     def best(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Return each method's best options: rate, then margin or temperature; then both off the sphere.
@@ -81,12 +88,11 @@ class Search:
             # all are worse than any recall.
             broke = -(trial.config.lr or 0.0), trial.config.temperature or 0.0
             recall = (found["validation_recall@1"],)
-            self.scores[trial.name] = broke if found["status"] == "diverged" else recall
-
-    def effort(self, method: str) -> dict[str, int]:
-        """Return how many runs a method's search took, and how many of them broke down."""
-        scores = [score for name, score in self.scores.items() if name.startswith(f"{method}-seed")]
-        return {"runs": len(scores), "broke_down": sum(score[0] < 0 for score in scores)}
+            diverged = found["status"] == "diverged"
+            self.scores[trial.name] = broke if diverged else recall
+            validation = None if diverged else round(100 * found["validation_recall@1"], 2)
+            options = options_of(trial.config) | {"validation": validation}
+            self.tried.setdefault(trial.config.method, []).append(options)
 
     def _score(self, config: TrainConfig) -> tuple[float, ...]:
         return self.scores[Trial(config).name]

@@ -241,8 +241,13 @@ def publish(found: dict[str, Any], path: Path) -> None:
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     settings = before["settings"] if before.get("about") == found["about"] else {}
     for name, rows in found["settings"].items():
-        groups = {group: {row: rows[group][row] for row in ROWS[group]} for group in SETTINGS[name].groups}
-        settings[name] = groups
+        groups = {
+            group: {row: rows.get(group, {}).get(row, []) for row in ROWS[group]}
+            for group in SETTINGS[name].groups
+        }
+        seeds = {len(values) for of_group in groups.values() for values in of_group.values()}
+        if len(seeds) == 1 and 0 not in seeds:  # every row, on as many seeds
+            settings[name] = groups
     save({"about": found["about"], "settings": {s: settings[s] for s in SETTINGS if s in settings}}, path)
 
 

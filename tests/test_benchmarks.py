@@ -163,6 +163,10 @@ def test_an_ablation_keeps_its_runs_apart_and_adds_whole_settings_to_the_results
     found = json.loads(path.read_text())
     assert list(found["settings"]) == ["mnist", "pathmnist"]
     assert list(found["settings"]["pathmnist"]["default BUT"]) == list(ablation.ROWS["default BUT"])
+    begun = measured("10 items a class", 4.0)
+    begun["settings"]["10 items a class"]["default BUT"]["spread 0"].clear()
+    ablation.publish(begun, path)  # a setting that is not whole yet is left out
+    assert list(json.loads(path.read_text())["settings"]) == ["mnist", "pathmnist"]
     other = measured("mnist", 3.0) | {"about": about | {"steps": 5}}
     ablation.publish(other, path)  # figures of another kind are not mixed with these
     assert list(json.loads(path.read_text())["settings"]) == ["mnist"]

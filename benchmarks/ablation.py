@@ -3,7 +3,8 @@
 Each row departs from a recipe in one thing; all are trained alike (a ResNet-18 at a quarter of its
 width, five items of a class in a batch, cosine decay, variations of the images where they help) and
 measured by Recall@1. The paper's protocol is taken apart on MNIST, the default recipe also on PathMNIST,
-with 10 items a class and with classes in sequence. Finished runs are kept in the folder of the runs, so a
+with 10 items a class and with classes in sequence, and what distributions are worth in it in every regime
+of quality.py. Finished runs are kept in the folder of the runs, so a
 stopped ablation goes on; settings that are whole are written to benchmarks/results/ablation.json.
 """
 
@@ -13,24 +14,26 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
+from ablation_tables import DISTRIBUTIONS
 from printed import Mistakes, PrintedPosterior
-from quality import RECIPES, save, subset_of
+from quality import RECIPES, REGIMES, save, subset_of
 from torch import nn
 
 import bayestriplet as bt
+from bayestriplet.config import TrainConfig
 from bayestriplet.data.augment import augment
 from bayestriplet.data.batches import KINDS
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.sources import open_data
 from bayestriplet.evaluation.embeddings import embed, pixel_statistics, to_tensor
 from bayestriplet.evaluation.metrics import recall_at_k
 from bayestriplet.model.encoder import Encoder, EncoderInfo
+from bayestriplet.training.run import open_images
 from bayestriplet.triplets.criteria import _Criterion
 
 RESULTS = Path(__file__).parent / "results" / "ablation.json"
@@ -124,20 +127,27 @@ DEFAULT = ("default BUT", "default BUNCA")
 
 @dataclass(frozen=True)
 class Setting:
-    """Where rows are compared: which data, how many items of a class, in which batches, varied or not."""
+    """Where rows are compared: on which data, in which regime, which rows, with images varied or not."""
 
     data: str
     groups: tuple[str, ...] = DEFAULT
-    per_class: int | None = None
-    batches: str = "balanced"
+    regime: dict[str, Any] = field(default_factory=dict)
+    only: tuple[str, ...] | None = None
     varied: bool = True
+
+    def rows(self, group: str) -> list[str]:
+        return [row for row in ROWS[group] if self.only is None or row in self.only]
 
 
 SETTINGS = {
     "mnist": Setting("mnist", tuple(ROWS)),
     "pathmnist": Setting("pathmnist", varied=False),
-    "10 items a class": Setting("mnist", per_class=10),
-    "classes in sequence": Setting("mnist", batches="sequential"),
+    **{name: Setting("mnist", regime=REGIMES[name]) for name in ("10 items a class", "classes in sequence")},
+}
+SETTINGS |= {
+    name: Setting("mnist", regime=regime, only=tuple(DISTRIBUTIONS))
+    for name, regime in REGIMES.items()
+    if name not in SETTINGS
 }
 
 
@@ -156,7 +166,7 @@ def recall_of(run: Run, data: str, steps: int, split: str) -> float | str:
     torch.set_num_threads(1)
     torch.manual_seed(run.seed)
     setting = SETTINGS[run.setting]
-    images = open_data(data, seed=run.seed, per_class=setting.per_class)
+    images = open_images(TrainConfig(data=data, seed=run.seed, **setting.regime))
     indices = images.indices("train")
     criterion = ROWS[run.group][run.row](len(images.classes))
     normalize = criterion.sampler.normalize
@@ -180,8 +190,10 @@ def _fit(encoder: Encoder, criterion: nn.Module, images: LabelledImages, run: Ru
     rate = RATE if run.group in DEFAULT else RATE_OF_PAPER
     optimizer = torch.optim.Adam(encoder.parameters(), rate, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    setting, size = SETTINGS[run.setting], IN_BATCH * len(images.classes)
-    for rows in KINDS[setting.batches](labels, size, steps, seed=run.seed):
+    setting = SETTINGS[run.setting]
+    size = setting.regime.get("batch_size", IN_BATCH * len(images.classes))
+    batches = KINDS[setting.regime.get("batches", "balanced")]
+    for rows in batches(labels, size, steps, seed=run.seed):
         pixels = to_tensor(images.read(indices[rows].tolist()))
         if setting.varied:
             pixels = augment(pixels, images.kind, generator)
@@ -240,9 +252,9 @@ def publish(found: dict[str, Any], path: Path) -> None:
     """Write the settings measured in full; those that were not measured this time stay."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     settings = before["settings"] if before.get("about") == found["about"] else {}
-    for name, rows in found["settings"].items():
+    for name, rows in found.get("settings", {}).items():
         groups = {
-            group: {row: rows.get(group, {}).get(row, []) for row in ROWS[group]}
+            group: {row: rows.get(group, {}).get(row, []) for row in SETTINGS[name].rows(group)}
             for group in SETTINGS[name].groups
         }
         seeds = {len(values) for of_group in groups.values() for values in of_group.values()}
@@ -255,7 +267,7 @@ def planned(seeds: int) -> Iterator[Run]:
     """Yield all runs, setting by setting."""
     for name, setting in SETTINGS.items():
         for group in setting.groups:
-            for row in ROWS[group]:
+            for row in setting.rows(group):
                 yield from (Run(name, group, row, seed) for seed in range(seeds))
 
 

@@ -30,6 +30,13 @@ RUNS: dict[str, dict[str, Any]] = {
         "max_steps": 6000,
         "validate_every": 1500,
     },
+    "mnist, 56 px, longer": {
+        "size": 56,
+        "lr": 0.003,
+        "temperature": 0.1,
+        "max_steps": 10000,
+        "validate_every": 2000,
+    },
     "mnist, 56 px, warmer": {"size": 56, "lr": 0.002, "max_steps": 5000, "validate_every": 1000},
     "mnist, 56 px, warmer, longer": {"size": 56, "lr": 0.002, "max_steps": 10000, "validate_every": 2000},
     "pathmnist": {"max_steps": 8000, "validate_every": 500},

@@ -253,9 +253,11 @@ def draw_pictures(folder: Path = PICTURES) -> None:
     if not path.is_file():
         return
     quality = json.loads(path.read_text(encoding="utf-8"))
-    regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
-    save_figure(regimes_figure(regimes), folder / "regimes.png")
-    save_figure(learning_figure(quality["curves"], seconds=False), folder / "learning.png")
+    if quality["regimes"]:
+        regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
+        save_figure(regimes_figure(regimes), folder / "regimes.png")
+    if "curves" in quality:  # of PathMNIST alone
+        save_figure(learning_figure(quality["curves"], seconds=False), folder / "learning.png")
 
 
 def fill_documents() -> None:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from scipy.stats import ttest_1samp
 
-from bayestriplet.config import make_config
+from bayestriplet.config import LEARNING_LOSS, make_config
 from bayestriplet.data.batches import KINDS
 from bayestriplet.evaluation.comparison import Row
 from bayestriplet.training.trials import Trial, run_trials
@@ -22,7 +22,7 @@ import ablation
 import long
 import quality
 import tables
-from ablation_tables import CORRECTIONS, corrections_table, recipe_table
+from ablation_tables import CORRECTIONS, DISTRIBUTIONS, corrections_table, distributions_table, recipe_table
 
 
 def row(method, values):
@@ -52,6 +52,18 @@ def test_a_row_that_breaks_down_says_why_instead_of_a_change():
     assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == [
         "91.00±12.71", "-1.75±3.18", "cannot be trained: the loss is not finite"
     ]  # fmt: skip
+
+
+def test_what_distributions_are_worth_is_told_of_settings_with_few_rows_too():
+    few = {row: [90.0 + i, 92.0 + i] for i, row in enumerate(DISTRIBUTIONS)}
+    every = few | {"noise 1": [80.0, 82.0]}
+    settings = {"mnist": dict.fromkeys(ablation.DEFAULT, every), "few": dict.fromkeys(ablation.DEFAULT, few)}
+    _, _, *lines = distributions_table(settings).splitlines()
+    assert [line.split(" | ")[1] for line in lines] == ["mnist", "few"] * 2
+    assert lines[3].strip("| ").split(" | ") == [
+        "default BUNCA", "few", "91.00±12.71", *(f"**+{i}.00±0.00**" for i in range(1, 5))
+    ]  # fmt: skip
+    assert recipe_table(settings).splitlines()[0].endswith("| mnist |")
 
 
 def test_a_correction_is_worth_what_it_adds_to_what_is_printed():
@@ -102,8 +114,11 @@ def test_others_at_a_lower_rate_are_set_against_the_better_of_their_two_rates():
 def test_the_committed_comparison_is_of_the_present_recipes_and_batches():
     found = json.loads(quality.RESULTS.read_text())
     assert found["recipes"] == quality.RECIPES
-    for name, entry in found["main"].items():
-        assert entry["settings"].items() >= quality.MAIN[name].items()
+    for kind, settings in (("main", quality.MAIN),):
+        assert list(found[kind]) == list(settings)
+        for name, entry in found[kind].items():
+            assert entry["settings"].items() >= settings[name].items()
+            assert ("augment" in entry["settings"]) == ("augment" in settings[name])
     assert found["curves"]["settings"].items() >= quality.MAIN["pathmnist"].items()
 
 
@@ -115,15 +130,24 @@ def test_a_batch_of_a_main_setting_holds_five_items_of_every_class(data, classes
     assert [np.bincount(labels[rows]).tolist() for rows in batches] == [[5] * classes] * 3
 
 
-@pytest.mark.parametrize("data", list(quality.MAIN))
-def test_options_were_chosen_by_validation_alone_and_for_all_methods(data):
-    main = json.loads(quality.RESULTS.read_text())["main"][data]
+@pytest.mark.parametrize(("kind", "data"), [("main", "mnist"), ("main", "pathmnist")])
+def test_options_were_chosen_by_validation_alone_and_for_all_methods(data, kind):
+    main = json.loads(quality.RESULTS.read_text())[kind][data]
     assert set(main["searched"]) == set(quality.METHODS)
     for method, tried in main["searched"].items():
         options = [{k: v for k, v in run.items() if k != "validation"} for run in tried]
         assert len(options) == len({json.dumps(o, sort_keys=True) for o in options}) >= LEAST_RUNS
         best = max(run["validation"] for run in tried if run["validation"] is not None)
         assert main["methods"][method]["chosen"] | {"validation": best} in tried, method
+        if method in LEARNING_LOSS:
+            assert {run["loss_rate"] for run in tried} >= {0.1, 1.0, 10.0}
+
+
+def test_every_regime_is_also_ablated_by_what_distributions_are_worth():
+    assert {name for name in ablation.SETTINGS if name not in quality.MAIN} == set(quality.REGIMES)
+    for name, setting in ablation.SETTINGS.items():
+        for group in ablation.DEFAULT:
+            assert set(setting.rows(group)) >= set(DISTRIBUTIONS), (name, group)
 
 
 def test_the_committed_long_trainings_are_of_the_present_recipe():
@@ -145,7 +169,7 @@ def test_the_committed_ablations_are_of_the_present_recipes_and_rows(file, split
     assert list(found["settings"]) == settings
     for name, groups in found["settings"].items():
         assert tuple(groups) == ablation.SETTINGS[name].groups
-        assert all(list(rows) == list(ablation.ROWS[group]) for group, rows in groups.items())
+        assert all(list(rows) == ablation.SETTINGS[name].rows(group) for group, rows in groups.items())
         assert all(len(values) == 5 for rows in groups.values() for values in rows.values())
 
 

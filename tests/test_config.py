@@ -39,6 +39,7 @@ def test_the_recipe_fills_in_what_was_not_given(method, recipe, margin, temperat
         ({"lr": -1}, "run.toml: lr: input should be greater than 0; got -1"),
         ({"width": 0.3}, "width must be one of 0.25, 0.5 and 1; got 0.3"),
         ({"method": "nca", "margin": 0.1}, "nca has no margin; it takes a temperature"),
+        ({"method": "nca", "loss_rate": 10}, "nca has no loss_rate; only proxy-nca and dws learn a loss"),
         ({"method": "bsh", "margin": 0}, "margin must be above 0; only bh takes 0, its soft margin"),
         ({"method": "but", "temperature": 0.1}, "but has no temperature; it takes a margin"),
     ],

@@ -12,6 +12,7 @@ from bayestriplet.options import nearest
 Method = Literal["but", "bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"]
 WIDTHS = (0.25, 0.5, 1.0)
 WITH_MARGIN = ("but", "ba", "bsh", "bh", "dws")
+LEARNING_LOSS = ("proxy-nca", "dws")  # whose losses have parameters of their own: proxies, boundaries
 ITEMS_OF_THE_PAPER = 5
 EPOCHS_OF_THE_PAPER = 50
 LEAST_STEPS = 500  # of a training without limits, however few its images
@@ -68,6 +69,11 @@ class TrainConfig(BaseModel):
         None, ge=2, description="Items a batch; rounded up to the same number a class."
     )
     lr: float | None = Field(None, gt=0, description="Learning rate of Adam.")
+    loss_rate: float | None = Field(
+        None,
+        gt=0,
+        description="Of proxy-nca and dws: how many times faster their loss learns.",
+    )
     max_epochs: int | None = Field(
         None,
         ge=1,
@@ -96,6 +102,7 @@ class TrainConfig(BaseModel):
             "augment": not paper,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else 5e-3,
+            "loss_rate": 1.0 if self.method in LEARNING_LOSS else None,
             "num_negatives": 32 if num_classes > 100 and self.method in ("but", "bunca") else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,
         }
@@ -128,6 +135,8 @@ def make_config(values: dict[str, Any], source: str) -> TrainConfig:
         raise InputError(f"{source}: margin must be above 0; only bh takes 0, its soft margin")
     if config.num_negatives is not None and config.method not in ("but", "bunca"):
         raise InputError(f"{source}: {config.method} has no num_negatives; only but and bunca draw them")
+    if config.loss_rate is not None and config.method not in LEARNING_LOSS:
+        raise InputError(f"{source}: {config.method} has no loss_rate; only proxy-nca and dws learn a loss")
     if config.temperature is not None and config.method in WITH_MARGIN:
         raise InputError(f"{source}: {config.method} has no temperature; it takes a margin")
     return config

@@ -112,6 +112,25 @@ def test_every_other_method_trains(method, tmp_path):
     assert scores[method]["recall@1"].value > 0.2
 
 
+@pytest.mark.parametrize("faster", [1.0, 10.0])
+def test_a_loss_learns_so_many_times_faster_than_the_network(faster, tmp_path):
+    options = {"method": "proxy-nca", "lr": 1e-3, "max_steps": 1, "validate_every": 1}
+    run, _ = train(tmp_path / "run", **options, loss_rate=faster)
+    module, moved = run._module, {}
+    optimizer = module.configure_optimizers()["optimizer"]
+    before = {name: value.detach().clone() for name, value in module.named_parameters()}
+    for value in module.parameters():
+        value.grad = torch.ones_like(value)
+    optimizer.step()
+    for name, value in module.named_parameters():
+        moved.setdefault(name.partition(".")[0], []).append(
+            float((value.detach() - before[name]).abs().max())
+        )
+    assert moved.keys() == {"encoder", "criterion"}  # the first step of Adam is the rate
+    assert moved["encoder"] == pytest.approx([1e-3] * len(moved["encoder"]), rel=1e-2)
+    assert moved["criterion"] == pytest.approx([faster * 1e-3], rel=1e-2)
+
+
 def test_the_paper_recipe_trains_with_its_own_values(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -66,13 +66,23 @@ def test_every_method_has_the_same_search_on_one_seed(search):
 
 
 def test_where_the_start_is_best_the_search_is_short_and_ties_stay(search):
-    chosen, asked = search(lambda config: 0.5, "but")
+    chosen, asked = search(lambda config: 1.0, "but")
     assert (chosen["but"].lr, chosen["but"].margin, chosen["but"].normalize) == (
         START["lr"],
         START["margin"],
         True,
     )
     assert len(asked) == LEAST_RUNS
+
+
+@pytest.mark.parametrize(("best", "chosen_margin"), [(0.02, 0.02), (None, START["margin"])])
+def test_margins_that_make_no_difference_are_passed_and_taken_only_if_they_lead_to_better(
+    search, best, chosen_margin
+):
+    """A method that has collapsed does the same with every large margin."""
+    chosen, asked = search(lambda config: 0.7 if config.margin == best else 0.5, "bsh")
+    assert (chosen["bsh"].margin, chosen["bsh"].lr) == (chosen_margin, START["lr"])
+    assert min(config.margin for config in asked) == 0.01
 
 
 def test_off_the_sphere_a_method_that_breaks_down_gets_a_lower_rate(search):
@@ -131,21 +141,34 @@ def test_batch_hard_alone_is_tried_with_a_soft_margin_off_the_sphere(search):
     assert all(config.method == "bh" and not config.normalize for config in asked if config.margin == 0)
 
 
+def test_how_fast_a_loss_learns_is_searched_last_and_the_rest_again_from_there(search):
+    def recall(config):
+        faster = LADDERS["loss_rate"].index(config.loss_rate or 1.0)
+        rate = 5e-3 if faster < 3 else 2e-3  # of the network, whose proxies have become fast
+        away = abs(LADDERS["lr"].index(config.lr) - LADDERS["lr"].index(rate))
+        return 0.5 + 0.1 * min(faster, 3) - 0.02 * away - 0.02 * (not config.normalize)
+
+    chosen, asked = search(recall, "proxy-nca", "dws", "nca")
+    for method in ("proxy-nca", "dws"):
+        assert (chosen[method].loss_rate, chosen[method].lr) == (100.0, 2e-3)
+    assert {config.loss_rate for config in asked if config.method == "nca"} == {None}
+
+
 def test_without_validation_items_there_is_nothing_to_choose_by(search):
     with pytest.raises(InputError, match="no validation items to choose options by: use --no-tune"):
         search(lambda config: None, "but")
 
 
 def test_a_search_keeps_what_it_tried_method_by_method_with_what_broke_down(monkeypatch, tmp_path):
-    landscape = Landscape(lambda config: "broken" if config.method == "nca" and not config.normalize else 0.5)
+    landscape = Landscape(lambda config: "broken" if config.method == "nca" and not config.normalize else 1.0)
     monkeypatch.setattr(tuning, "run_trials", landscape.run)
     config = make_config({"data": "digits", "seed": 3}, "test")
     search = Search(tmp_path, 1, None)
-    search.best({m: begin(config.model_copy(update={"method": m})) for m in ("nca", "proxy-nca")})
+    search.best({m: begin(config.model_copy(update={"method": m})) for m in ("nca", "ep")})
     asked = [config for config in landscape.asked if config.method == "nca"]
     assert search.tried["nca"] == [
         {"lr": c.lr, "temperature": c.temperature, "normalize": c.normalize,
-         "validation": 50.0 if c.normalize else None}
+         "validation": 100.0 if c.normalize else None}
         for c in asked
     ]  # fmt: skip
-    assert len(search.tried["proxy-nca"]) == LEAST_RUNS
+    assert len(search.tried["ep"]) == LEAST_RUNS

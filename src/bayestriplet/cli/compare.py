@@ -10,7 +10,7 @@ from bayestriplet.config import Method, make_config
 from bayestriplet.errors import InputError
 from bayestriplet.options import nearest
 
-TUNED = ("method", "seed", "lr", "margin", "temperature", "normalize")
+TUNED = ("method", "seed", "lr", "margin", "temperature", "loss_rate", "normalize")
 
 
 def compare(

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from bayestriplet.evaluation.comparison import cells, describe, floor_cells, rows_of, to_rich
 from bayestriplet.training.trials import Trial
+from bayestriplet.training.tuning import options_of
 
 
 class LiveTable:
@@ -40,8 +41,7 @@ class LiveTable:
     def finished(self, trial: Trial, results: dict[str, Any], was_there: bool) -> None:
         """Show what a run found."""
         recall = 100 * (results["validation_recall@1"] or 0.0)
-        chosen = {n: getattr(trial.config, n) for n in ("lr", "margin", "temperature", "normalize")}
-        words = describe({name: value for name, value in chosen.items() if value is not None})
+        words = describe(options_of(trial.config))
         self.state[trial.config.method].append((recall, words))
         if not self.console.is_terminal and not was_there:
             figure = "broke down" if results["status"] == "diverged" else f"validation R@1 {recall:.2f}"

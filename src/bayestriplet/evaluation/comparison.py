@@ -88,9 +88,13 @@ def rows_of(summary: dict[str, Any]) -> list[Row]:
 
 def describe(chosen: dict[str, Any]) -> str:
     """Return chosen options in a few words."""
-    told = {name: value for name, value in chosen.items() if name != "normalize"}
+    told = {n: v for n, v in chosen.items() if n != "normalize" and (n, v) != ("loss_rate", 1.0)}
+    names = {"loss_rate": "loss learns x"}
     soft = "margin", 0.0  # of batch-hard
-    words = ["soft margin" if item == soft else f"{item[0]} {item[1]:g}" for item in told.items()]
+    words = [
+        "soft margin" if (name, value) == soft else f"{names.get(name, name + ' ')}{value:g}"
+        for name, value in told.items()
+    ]
     return ", ".join([*words, *([] if chosen.get("normalize", True) else ["not normalised"])])
 
 

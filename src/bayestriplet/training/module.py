@@ -63,8 +63,11 @@ class EmbeddingModule(LightningModule):
         return self.criterion.active_share()  # type: ignore[operator]
 
     def configure_optimizers(self) -> Any:
-        parameters = [*self.encoder.parameters(), *self.criterion.parameters()]
-        optimizer = torch.optim.Adam(parameters, self.config.lr or 0.0, fused=True)
+        rate = self.config.lr or 0.0
+        groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters())}]
+        if learned := list(self.criterion.parameters()):  # proxies, boundaries
+            groups.append({"params": learned, "lr": rate * (self.config.loss_rate or 1.0)})
+        optimizer = torch.optim.Adam(groups, rate, fused=True)
         if self.config.recipe == "paper":
             return {"optimizer": optimizer}
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from bayestriplet.config import EPOCHS_OF_THE_PAPER, LEAST_INTERVAL, LEAST_STEPS, TrainConfig
 from bayestriplet.data.batches import KINDS
-from bayestriplet.data.dataset import few_items
+from bayestriplet.data.dataset import LabelledImages, few_items
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
@@ -42,6 +42,21 @@ from bayestriplet.training.progress import TrainingProgress
 PACKAGES = ("bayestriplet", "torch", "lightning", "monai", "pytorch-metric-learning", "faiss-cpu", "numpy")
 
 
+def open_images(config: TrainConfig, progress: Progress | None = None) -> LabelledImages:
+    """Return the images of a run: without the classes held out, its training items made as hard as asked."""
+    images = open_data(
+        config.data, seed=config.seed, per_class=config.per_class, size=config.size,
+        skip_bad=config.skip_bad, progress=progress,
+    )  # fmt: skip
+    if config.without is not None:
+        images, _ = hold_out(images, config.without)
+    if config.imbalance is not None:
+        images = make_imbalanced(images, config.imbalance, config.seed)
+    if config.label_noise:
+        images = make_noisy(images, config.label_noise, config.seed)
+    return images
+
+
 class TrainingRun:
     """One training in one folder: ``fit`` on every rank, then ``finish`` on the first."""
 
@@ -50,16 +65,7 @@ class TrainingRun:
     ) -> None:
         self.console = console
         self.is_first = int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0))) == 0
-        self.images = open_data(
-            config.data, seed=config.seed, per_class=config.per_class, size=config.size,
-            skip_bad=config.skip_bad, progress=progress,
-        )  # fmt: skip
-        if config.without is not None:
-            self.images, _ = hold_out(self.images, config.without)
-        if config.imbalance is not None:
-            self.images = make_imbalanced(self.images, config.imbalance, config.seed)
-        if config.label_noise:
-            self.images = make_noisy(self.images, config.label_noise, config.seed)
+        self.images = open_images(config, progress)
         config = config.resolved(len(self.images.classes))
         workers = default_workers(self.images) if config.workers is None else config.workers
         self.config = config.model_copy(update={"workers": workers})

@@ -4,16 +4,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayestriplet.config import WITH_MARGIN, TrainConfig
+from bayestriplet.config import LEARNING_LOSS, WITH_MARGIN, TrainConfig
 from bayestriplet.errors import InputError
 from bayestriplet.training.trials import Trial, Watcher, run_trials
 
 LADDERS: dict[str, tuple[float, ...]] = {
-    "lr": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2),
+    "lr": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 2e-1),
     "margin": (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0),
     "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
+    "loss_rate": (0.1, 1.0, 10.0, 100.0, 1000.0),
 }
-START = {"lr": 5e-3, "margin": 0.25, "temperature": 0.1}
+START = {"lr": 5e-3, "margin": 0.25, "temperature": 0.1, "loss_rate": 1.0}
 OFF_SPHERE = {"normalize": False, "temperature": 1.0}  # squared distances are far larger there
 TUNED = (*LADDERS, "normalize")
 LEAST_RUNS = 10  # of a method, on the sphere and off it: three rates, two neighbours of its margin
@@ -31,7 +32,7 @@ def options_of(config: TrainConfig) -> dict[str, Any]:
 
 def begin(config: TrainConfig) -> TrainConfig:
     """Return the options that a method's search begins with."""
-    names = ("lr", strength(config.method))
+    names = ["lr", strength(config.method), *(["loss_rate"] if config.method in LEARNING_LOSS else [])]
     return config.model_copy(update={name: START[name] for name in names} | {"normalize": True})
 
 
@@ -48,16 +49,19 @@ class Search:
     def best(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Return each method's best options: rate, then margin or temperature; then both off the sphere.
 
-        Batch-hard is also tried as its authors recommend it: off the sphere, with a soft margin.
+        Batch-hard is also tried as its authors recommend it: off the sphere, with a soft margin. Where a
+        loss has parameters of its own, their rate is searched from the best, and the others from there.
         """
         found = self._climb_both(configs)
         flat = self._climb_both({method: _off_sphere(config) for method, config in found.items()})
         soft = {"bh": flat["bh"].model_copy(update={"margin": 0.0})} if "bh" in flat else {}
         soft = self._climb(soft, dict.fromkeys(soft, "lr"))
-        return {
+        best = {
             method: max(found[method], flat[method], soft.get(method, flat[method]), key=self._score)
             for method in configs
         }
+        learning = {method: config for method, config in best.items() if method in LEARNING_LOSS}
+        return best | self._climb_both(self._climb(learning, dict.fromkeys(learning, "loss_rate")))
 
     def _climb_both(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Climb the ladders of rate and margin or temperature in turn, until no neighbour is better."""
@@ -71,14 +75,32 @@ class Search:
     def _climb(self, configs: dict[str, TrainConfig], options: dict[str, str]) -> dict[str, TrainConfig]:
         """Move each method along the ladder of an option to where neither neighbour is better."""
         while True:
-            near = {method: _neighbours(config, options[method]) for method, config in configs.items()}
-            self._measure([config for candidates in near.values() for config in candidates])
+            near = {method: self._near(config, options[method]) for method, config in configs.items()}
+            is_new = self._measure([config for candidates in near.values() for config in candidates])
             better = {method: max(candidates, key=self._score) for method, candidates in near.items()}
-            if better == configs:
+            if better == configs and not is_new:
                 return configs
             configs = better
 
-    def _measure(self, configs: list[TrainConfig]) -> None:
+    def _near(self, config: TrainConfig, name: str) -> list[TrainConfig]:
+        """Return the options, the present ones first, so that ties stay, and those a rung higher and lower.
+
+        Of margins and temperatures there are more, down to the first known to make a difference: where a
+        method has collapsed, all large ones do the same, and what helps is far smaller.
+        """
+        ladder = LADDERS[name]
+        place = ladder.index(getattr(config, name))
+        known, lower = self.scores.get(Trial(config).name), []
+        for value in reversed(ladder[:place]):
+            lower.append(config.model_copy(update={name: value}))
+            tie = known is not None and self.scores.get(Trial(lower[-1]).name) == known
+            if name in ("lr", "loss_rate") or not tie or known == (1.0,):
+                break
+        higher = [config.model_copy(update={name: value}) for value in ladder[place + 1 : place + 2]]
+        return [config, *lower, *higher]
+
+    def _measure(self, configs: list[TrainConfig]) -> bool:
+        """Train what was not trained yet; return whether there was any."""
         missing = [trial for trial in map(Trial, configs) if trial.name not in self.scores]
         results = run_trials(missing, self.folder, self.jobs, self.watcher)
         if missing and all(found["validation_recall@1"] is None for found in results):
@@ -93,6 +115,7 @@ class Search:
             validation = None if diverged else round(100 * found["validation_recall@1"], 2)
             options = options_of(trial.config) | {"validation": validation}
             self.tried.setdefault(trial.config.method, []).append(options)
+        return bool(missing)
 
     def _score(self, config: TrainConfig) -> tuple[float, ...]:
         return self.scores[Trial(config).name]
@@ -102,11 +125,3 @@ def _off_sphere(config: TrainConfig) -> TrainConfig:
     """Return the options that the search off the sphere begins with, from the best on it."""
     changes = {name: value for name, value in OFF_SPHERE.items() if getattr(config, name) is not None}
     return config.model_copy(update=changes)
-
-
-def _neighbours(config: TrainConfig, name: str) -> list[TrainConfig]:
-    """Return the options and those a rung lower and higher; the present ones first, so that ties stay."""
-    ladder = LADDERS[name]
-    place = ladder.index(getattr(config, name))
-    values = [ladder[i] for i in (place, place - 1, place + 1) if 0 <= i < len(ladder)]
-    return [config.model_copy(update={name: value}) for value in values]

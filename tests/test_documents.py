@@ -118,6 +118,12 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
     for kind, steps in (("main", 800), ("regimes", 400), ("lower rate", 400)):
         assert {entry["settings"]["max_steps"] for entry in found[kind].values()} == {steps}
         assert f"({steps}, Adam" in results or f"- {steps} steps." in results
+    tiles = found["main"]["pathmnist"]["methods"]
+    ours, theirs = (
+        np.mean([seed["validation"] for seed in tiles[method]["seeds"].values()])
+        for method in ("bunca", "proxy-nca")
+    )
+    assert f"on the validation tiles the same trainings are level, {ours:.2f} and {theirs:.2f}." in results
     pixels = found["raw pixels"]
     assert f"Recall@1 is {pixels['val']:.2f} on 200 validation tiles a class" in results
     assert f"and {pixels['test']:.2f} on as many test tiles" in results

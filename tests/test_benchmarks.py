@@ -114,7 +114,7 @@ def test_others_at_a_lower_rate_are_set_against_the_better_of_their_two_rates():
 def test_the_committed_comparison_is_of_the_present_recipes_and_batches():
     found = json.loads(quality.RESULTS.read_text())
     assert found["recipes"] == quality.RECIPES
-    for kind, settings in (("main", quality.MAIN),):
+    for kind, settings in (("main", quality.MAIN), ("other way", quality.OTHER_WAY)):
         assert list(found[kind]) == list(settings)
         for name, entry in found[kind].items():
             assert entry["settings"].items() >= settings[name].items()
@@ -130,7 +130,9 @@ def test_a_batch_of_a_main_setting_holds_five_items_of_every_class(data, classes
     assert [np.bincount(labels[rows]).tolist() for rows in batches] == [[5] * classes] * 3
 
 
-@pytest.mark.parametrize(("kind", "data"), [("main", "mnist"), ("main", "pathmnist")])
+@pytest.mark.parametrize(
+    ("kind", "data"), [("main", "mnist"), ("main", "pathmnist"), ("other way", "pathmnist")]
+)
 def test_options_were_chosen_by_validation_alone_and_for_all_methods(data, kind):
     main = json.loads(quality.RESULTS.read_text())[kind][data]
     assert set(main["searched"]) == set(quality.METHODS)
@@ -141,6 +143,16 @@ def test_options_were_chosen_by_validation_alone_and_for_all_methods(data, kind)
         assert main["methods"][method]["chosen"] | {"validation": best} in tried, method
         if method in LEARNING_LOSS:
             assert {run["loss_rate"] for run in tried} >= {0.1, 1.0, 10.0}
+
+
+@pytest.mark.parametrize("data", list(quality.OTHER_WAY))
+def test_images_are_varied_where_the_best_method_finds_more_validation_items_by_it(data):
+    found = json.loads(quality.RESULTS.read_text())
+    best = {
+        kind: max(run["validation"] or 0 for tried in found[kind][data]["searched"].values() for run in tried)
+        for kind in ("main", "other way")
+    }
+    assert best["main"] > best["other way"]
 
 
 def test_every_regime_is_also_ablated_by_what_distributions_are_worth():

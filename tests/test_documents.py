@@ -110,14 +110,27 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
         for name, entry in found[kind].items():
             (seeds[kind, name],) = {tuple(m["seeds"]) for m in entry["methods"].values()}  # the same for all
     mnist, pathmnist = seeds["main", "mnist"], seeds["main", "pathmnist"]
+    assert seeds["other way", "pathmnist"] == pathmnist
     (regimes,) = {values for (kind, _), values in seeds.items() if kind in ("regimes", "lower rate")}
     assert (
         f"{mnist[0]} to {mnist[-1]} on MNIST, {pathmnist[0]} to {pathmnist[-1]} on PathMNIST, "
         f"{regimes[0]} to {regimes[-1]} in the regimes" in results
     )
-    for kind, steps in (("main", 800), ("regimes", 400), ("lower rate", 400)):
+    for kind, steps in (("main", 800), ("other way", 800), ("regimes", 400), ("lower rate", 400)):
         assert {entry["settings"]["max_steps"] for entry in found[kind].values()} == {steps}
         assert f"({steps}, Adam" in results or f"- {steps} steps." in results
+    as_they_are, varied = (found[kind]["pathmnist"] for kind in ("main", "other way"))
+    means = [{r.method: r.mean("recall@1") for r in tables.rows_of(e)} for e in (as_they_are, varied)]
+    assert all(means[1][method] < mean for method, mean in means[0].items())
+    first, *others = tables.rank(tables.rows_of(varied))
+    near = {r.method for r in others if not tables.difference(r, first).is_clear}
+    assert (first.method, near) == ("bunca", {"but", "proxy-nca"})
+    assert "BUNCA is first here too, not clearly ahead of BUT and proxy-NCA" in results
+    best = [
+        max(run["validation"] or 0 for tried in entry["searched"].values() for run in tried)
+        for entry in (varied, as_they_are)
+    ]
+    assert f"search is lower ({best[0]:.2f} against {best[1]:.2f})" in results
     tiles = found["main"]["pathmnist"]["methods"]
     ours, theirs = (
         np.mean([seed["validation"] for seed in tiles[method]["seeds"].values()])

@@ -1,7 +1,8 @@
 import pytest
 
-from bayestriplet.cli.compare import parse_methods, parse_seeds
+from bayestriplet.cli.compare import TUNED, parse_methods, parse_seeds
 from bayestriplet.errors import InputError
+from bayestriplet.training import tuning
 from tests.cli.test_app import SMALL, assert_one_line, run
 
 
@@ -57,3 +58,7 @@ def test_compare_needs_a_folder_and_known_methods(tmp_path):
         run("compare", "digits", "--methods", "btu", "--out", tmp_path / "x"), "did you mean 'but'"
     )
     assert not (tmp_path / "x").exists()
+
+
+def test_no_option_of_compare_is_one_that_it_searches():
+    assert set(TUNED) == {"method", "seed", *tuning.TUNED}

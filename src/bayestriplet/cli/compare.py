@@ -10,6 +10,7 @@ from bayestriplet.config import Method, make_config
 from bayestriplet.errors import InputError
 from bayestriplet.options import nearest
 
+# What compare chooses itself: no options of it. Written out, as training.tuning takes long to import.
 TUNED = ("method", "seed", "lr", "margin", "temperature", "loss_rate", "normalize")
 
 
@@ -89,7 +90,7 @@ give_options(
         plain_option(
             "tune/--no-tune",
             bool,
-            "Choose learning rate, margin or temperature, and normalisation on validation data (default).",
+            "Choose learning rates, margin or temperature, and normalisation on validation data (default).",
         ),
     ],
     without=TUNED,

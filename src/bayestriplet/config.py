@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bayestriplet.errors import InputError
-from bayestriplet.options import nearest
+from bayestriplet.checks import nearest
 
 Method = Literal["but", "bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"]
 WIDTHS = (0.25, 0.5, 1.0)

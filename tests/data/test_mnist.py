@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayestriplet.data import download, mnist, wheel
-from bayestriplet.data.download import FetchError, cache_folder, fetch, write_atomically
+from bayestriplet.data.download import FetchError, cache_folder, fetch, keep
 from bayestriplet.data.idx import read_idx, write_idx
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
@@ -259,14 +259,14 @@ def test_a_download_tells_its_progress(tmp_path, monkeypatch):
 
 def test_writing_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    write_atomically(path, b"old")
+    keep(path, b"old")
 
     def fail(self, target):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(type(path), "replace", fail)
     with pytest.raises(DataError, match=r"cannot write .*No space left on device; set BAYESTRIPLET_DATA"):
-        write_atomically(path, b"new")
+        keep(path, b"new")
     assert path.read_bytes() == b"old"
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
@@ -274,7 +274,7 @@ def test_writing_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 def test_a_cache_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DataError, match=r"cannot write .*; set BAYESTRIPLET_DATA to another folder"):
-        write_atomically(tmp_path / "file" / "below", b"x")
+        keep(tmp_path / "file" / "below", b"x")
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):

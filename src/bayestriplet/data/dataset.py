@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import InputError
-from bayestriplet.options import check_choice
+from bayestriplet.checks import check_choice
 
 FEW = {
     "train": "fewer than 2 training images",

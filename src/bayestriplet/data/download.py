@@ -2,12 +2,12 @@
 
 import http.client
 import os
-import tempfile
 import urllib.request
 from pathlib import Path
 
+from bayestriplet.atomic import write_bytes
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.errors import DataError
+from bayestriplet.errors import DataError, InputError, reason_of
 
 LIMIT = 100_000_000  # bytes a download may have
 TIMEOUT = 4.0  # seconds until a server that does not answer is given up
@@ -44,20 +44,11 @@ def fetch(url: str, progress: Progress | None = None) -> bytes:
     return b"".join(parts)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write under a temporary name in the same folder, then rename: ``path`` is whole or not there."""
-    temporary = None
+def keep(path: Path, content: bytes) -> None:
+    """Write a file of the cache folder, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(content)
-        temporary.chmod(0o644)  # temporary files are private; a cache may be shared
-        temporary.replace(path)
-    except OSError as error:
-        raise DataError(
-            f"cannot write {path}: {error.strerror or error}; set BAYESTRIPLET_DATA to another folder"
-        ) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        write_bytes(path, content)
+    except (OSError, InputError) as error:
+        reason = reason_of(error).removeprefix(f"{path} cannot be written: ")
+        raise DataError(f"cannot write {path}: {reason}; set BAYESTRIPLET_DATA to another folder") from error

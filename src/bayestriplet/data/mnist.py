@@ -11,7 +11,7 @@ import numpy as np
 
 from bayestriplet.data import wheel
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.download import LIMIT, FetchError, cache_folder, fetch, write_atomically
+from bayestriplet.data.download import LIMIT, FetchError, cache_folder, fetch, keep
 from bayestriplet.data.idx import read_idx, write_idx
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.splits import split_stratified
@@ -68,7 +68,7 @@ def get_mnist(progress: Progress | None = None) -> dict[str, bytes]:
     missing = [name for name in MD5 if name not in files]
     if missing:
         for name, content in _fetch_files(missing, progress).items():
-            write_atomically(mnist_folder() / name, content)
+            keep(mnist_folder() / name, content)
             files[name] = content
     return files
 

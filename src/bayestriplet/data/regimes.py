@@ -6,7 +6,7 @@ import numpy as np
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.errors import InputError
-from bayestriplet.options import nearest
+from bayestriplet.checks import nearest
 
 
 def make_imbalanced(images: LabelledImages, ratio: float, seed: int) -> LabelledImages:

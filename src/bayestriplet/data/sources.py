@@ -18,7 +18,7 @@ from bayestriplet.data.npz import open_npz
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.splits import choose_per_class, split_stratified
 from bayestriplet.errors import DataError, InputError, MissingDependencyError
-from bayestriplet.options import check_whole, nearest
+from bayestriplet.checks import check_whole, nearest
 
 DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
 Look = Callable[[Listing], Examined]

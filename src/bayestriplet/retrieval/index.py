@@ -15,7 +15,7 @@ from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.evaluation.run_data import open_run_data
 from bayestriplet.evaluation.run_folder import RunFolder
-from bayestriplet.options import check_choice, check_whole, nearest
+from bayestriplet.checks import check_choice, check_whole, nearest
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows

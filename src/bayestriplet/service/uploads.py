@@ -13,7 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from bayestriplet.errors import InputError
-from bayestriplet.options import nearest
+from bayestriplet.checks import nearest
 from bayestriplet.retrieval.index import FILTERS
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.service.questions import Wish

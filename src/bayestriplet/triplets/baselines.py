@@ -7,7 +7,7 @@ from pytorch_metric_learning import distances, losses, miners, reducers
 from torch import Tensor, nn
 
 from bayestriplet.errors import InputError
-from bayestriplet.options import check_choice, check_flag, check_number, check_whole, nearest
+from bayestriplet.checks import check_choice, check_flag, check_number, check_whole, nearest
 from bayestriplet.posterior.checks import check_items
 from bayestriplet.triplets.signature import check_unused
 

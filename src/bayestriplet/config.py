@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bayestriplet.errors import InputError
 from bayestriplet.checks import nearest
+from bayestriplet.errors import InputError
 
 Method = Literal["but", "bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"]
 WIDTHS = (0.25, 0.5, 1.0)

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from bayestriplet.checks import nearest
 from bayestriplet.cli.options import give_options, path_option, plain_option
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.config import Method, make_config
 from bayestriplet.errors import InputError
-from bayestriplet.checks import nearest
 
 # What compare chooses itself: no options of it. Written out, as training.tuning takes long to import.
 TUNED = ("method", "seed", "lr", "margin", "temperature", "loss_rate", "normalize")

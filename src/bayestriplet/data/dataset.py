@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.checks import check_choice
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import InputError
-from bayestriplet.checks import check_choice
 
 FEW = {
     "train": "fewer than 2 training images",

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayestriplet.checks import nearest
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.errors import InputError
-from bayestriplet.checks import nearest
 
 
 def make_imbalanced(images: LabelledImages, ratio: float, seed: int) -> LabelledImages:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bayestriplet.checks import check_whole, nearest
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
@@ -18,7 +19,6 @@ from bayestriplet.data.npz import open_npz
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.splits import choose_per_class, split_stratified
 from bayestriplet.errors import DataError, InputError, MissingDependencyError
-from bayestriplet.checks import check_whole, nearest
 
 DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
 Look = Callable[[Listing], Examined]

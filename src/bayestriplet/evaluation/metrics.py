@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayestriplet.errors import InputError, InputTypeError, MissingDependencyError
 from bayestriplet.checks import check_whole
+from bayestriplet.errors import InputError, InputTypeError, MissingDependencyError
 
 BLOCK = 4096  # queries a block, at most
 BLOCK_CELLS = 2_000_000  # neighbours a block, at most: bounds the memory of long lists

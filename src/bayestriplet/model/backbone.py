@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bayestriplet.errors import InputError, reason_of
 from bayestriplet.checks import check_choice
+from bayestriplet.errors import InputError, reason_of
 
 LAYERS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
 BLOCKS = {"resnet18": "basic", "resnet34": "basic", "resnet50": "bottleneck"}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor, nn
 
-from bayestriplet.errors import BayesTripletError, InputError, InputTypeError, StateError
 from bayestriplet.checks import check_choice, check_number, check_whole
+from bayestriplet.errors import BayesTripletError, InputError, InputTypeError, StateError
 from bayestriplet.posterior.checks import check_classes, check_embeddings, check_items
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import draw_normal, draw_student

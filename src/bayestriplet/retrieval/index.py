@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from bayestriplet.checks import check_choice, check_whole, nearest
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.sources import absolute_data, list_data
@@ -15,7 +16,6 @@ from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.evaluation.run_data import open_run_data
 from bayestriplet.evaluation.run_folder import RunFolder
-from bayestriplet.checks import check_choice, check_whole, nearest
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows

@@ -12,8 +12,8 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from bayestriplet.errors import InputError
 from bayestriplet.checks import nearest
+from bayestriplet.errors import InputError
 from bayestriplet.retrieval.index import FILTERS
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.service.questions import Wish

@@ -6,8 +6,8 @@ import torch
 from pytorch_metric_learning import distances, losses, miners, reducers
 from torch import Tensor, nn
 
-from bayestriplet.errors import InputError
 from bayestriplet.checks import check_choice, check_flag, check_number, check_whole, nearest
+from bayestriplet.errors import InputError
 from bayestriplet.posterior.checks import check_items
 from bayestriplet.triplets.signature import check_unused
 

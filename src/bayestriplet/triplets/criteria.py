@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.checks import check_choice, check_flag, check_number, nearest
+from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.losses import (

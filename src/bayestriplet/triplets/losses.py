@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bayestriplet.errors import InputTypeError
 from bayestriplet.checks import check_choice, check_number
+from bayestriplet.errors import InputTypeError
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.sphere import refuse_second_derivative
 from bayestriplet.triplets.triplets import DistanceTable, Triplets

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.checks import check_choice, check_flag, check_number, check_whole
+from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.posterior.checks import check_items
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior

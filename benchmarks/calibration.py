@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bayestriplet.cli.evaluation import embed_run, open_predictive
 from quality import RECIPES, subset_of
 from rich.console import Console
 from rich.table import Table
 from safetensors import safe_open
 
-from bayestriplet.cli.evaluation import embed_run, open_predictive
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.evaluation.calibration import log_losses
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.metrics import bootstrap
 from bayestriplet.evaluation.probabilities import WAYS, RunVectors, compare_ways, measure, novelty_aurocs
-from bayestriplet.evaluation.run_data import open_with_novel
-from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.model.encoder import load_encoder
-from bayestriplet.retrieval.predictive import Predictive
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.predictive import Predictive
+from bayestriplet.runs.splits import open_with_novel
 from bayestriplet.training.run import TrainingRun
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
-from bayestriplet.evaluation.run_folder import RunFolder
+from bayestriplet.runs.folder import RunFolder
 from bayestriplet.training.trials import Trial, run_trials
 
 RESULTS = Path(__file__).parent / "results" / "long.json"

@@ -24,8 +24,8 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data, open_data
 from bayestriplet.evaluation.embeddings import raw_pixels
 from bayestriplet.evaluation.metrics import recall_at_k
-from bayestriplet.evaluation.run_folder import write_whole
-from bayestriplet.training.compare import Comparison
+from bayestriplet.runs.folder import write_whole
+from bayestriplet.training.comparison import Comparison
 from bayestriplet.training.trials import Trial
 from bayestriplet.training.tuning import LADDERS
 

@@ -53,9 +53,9 @@ Vectors = NDArray[np.float32]
 def make_run(path: Path, width: float, size: int, channels: int) -> Path:
     """Make a run with an untrained ResNet-18, whose vectors cost what those of a trained one do."""
     import torch
+    from bayestriplet.evaluation.predictive_file import write_predictive
 
     from bayestriplet.evaluation.embeddings import Embedded
-    from bayestriplet.evaluation.predictive_file import write_predictive
     from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
     from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
 

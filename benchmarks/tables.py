@@ -13,7 +13,7 @@ import numpy as np
 from ablation_tables import ablation_tables, bold, recipe_table
 from scipy.stats import ttest_rel
 
-from bayestriplet.evaluation.comparison import (
+from bayestriplet.evaluation.paired import (
     Difference,
     Row,
     cells,
@@ -24,8 +24,8 @@ from bayestriplet.evaluation.comparison import (
     rows_of,
     to_markdown,
 )
-from bayestriplet.evaluation.figure_comparison import learning_figure, regimes_figure
-from bayestriplet.evaluation.figure_style import save_figure
+from bayestriplet.report.methods_figures import learning_figure, regimes_figure
+from bayestriplet.report.style import save_figure
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

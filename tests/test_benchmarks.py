@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 
 from bayestriplet.config import LEARNING_LOSS, make_config
 from bayestriplet.data.batches import KINDS
-from bayestriplet.evaluation.comparison import Row
+from bayestriplet.evaluation.paired import Row
 from bayestriplet.training.trials import Trial, run_trials
 from bayestriplet.training.tuning import LEAST_RUNS
 

@@ -8,6 +8,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bayestriplet.api import Run as Run
+    from bayestriplet.api import compare as compare
+    from bayestriplet.api import train as train
     from bayestriplet.errors import BayesTripletError as BayesTripletError
     from bayestriplet.evaluation.metrics import recall_at_k as recall_at_k
     from bayestriplet.posterior.posterior import ClassPosterior as ClassPosterior
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 __version__ = version("bayestriplet")
 
 _WHERE = {
+    "Run": "api",
+    "compare": "api",
+    "train": "api",
     "BayesTripletError": "errors",
     "recall_at_k": "evaluation.metrics",
     "ClassPosterior": "posterior.posterior",

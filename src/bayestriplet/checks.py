@@ -52,3 +52,11 @@ def check_flag(argument: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InputTypeError(f"{argument} must be True or False; got {value!r}")
     return value
+
+
+def check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+    """Return seeds, each at least 0 and none twice."""
+    numbers = tuple(check_whole("seeds", seed, 0) for seed in seeds)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise InputError(f"seeds must hold different numbers; got {list(numbers)}")
+    return numbers

@@ -18,10 +18,10 @@ from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import embed
-from bayestriplet.evaluation.run_data import open_run_data
 from bayestriplet.model.encoder import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
-from bayestriplet.retrieval.predictive import Predictive
+from bayestriplet.runs.predictive import Predictive
+from bayestriplet.runs.splits import open_run_data
 from bayestriplet.training import callbacks
 from bayestriplet.training import run as training
 from bayestriplet.training.module import EmbeddingModule

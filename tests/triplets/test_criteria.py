@@ -81,9 +81,8 @@ def test_the_loss_is_that_of_its_sampler_and_loss_function():
 
 @CRITERIA
 def test_options_depart_from_the_recipe_one_by_one(criterion_class):
-    criterion = criterion_class(4, 5, noise=0.0, memory=None, gradient="anchor", draws="own", num_negatives=2)
+    criterion = criterion_class(4, 5, noise=0.0, memory=None, draws="own", num_negatives=2)
     assert (criterion.sampler.noise, criterion.posterior.memory) == (0.0, None)
-    assert criterion.sampler.gradient == "anchor"
     assert criterion.sampler.normalize
     assert criterion.posterior.prior == "empirical"
 
@@ -389,5 +388,4 @@ def test_the_active_share_counts_hinges_above_zero():
 def test_the_recipes_take_drawn_points_as_constants(criterion_class):
     """Items of the batch are among the default recipe's points; these alone pass a gradient on."""
     criterion = criterion_class(4, 6)
-    assert (criterion.sampler.gradient, criterion.sampler.draws) == ("anchor", "joined")
-    assert paper(criterion_class, 4, 6).sampler.gradient == "anchor"
+    assert criterion.sampler.draws == "joined"

@@ -93,9 +93,7 @@ def test_both_ways_of_taking_distances_agree_also_far_from_the_origin():
 def test_many_shared_points_are_compared_one_by_one_with_the_same_result():
     num_classes, dim = 40, 1  # P = 40 * 39 points against 2 * 39 * 1 numbers an anchor
     values = torch.randn(80, dim, dtype=torch.float64, requires_grad=True)
-    sampler = TripletSampler(
-        ClassPosterior(num_classes, dim, dtype=torch.float64), draws="shared", gradient="means"
-    )
+    sampler = TripletSampler(ClassPosterior(num_classes, dim, dtype=torch.float64), draws="shared")
     triplets = sampler(values, torch.arange(80) % num_classes)
     assert len(triplets.points) > 2 * triplets.mask.shape[1] * dim
     near, far = triplets.distances()
@@ -111,15 +109,14 @@ def test_many_shared_points_are_compared_one_by_one_with_the_same_result():
 
 @BOTH_DRAWS
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("gradient", ["anchor", "means"])
 @pytest.mark.parametrize("loss", ["triplet", "roots", "nca"])
-def test_gradients_match_finite_differences_with_the_draws_held_fixed(draws, normalize, gradient, loss):
-    """The function differentiated: draws are constants, plus m' - stopgrad(m') under "means"."""
+def test_gradients_match_finite_differences_with_the_draws_held_fixed(draws, normalize, loss):
+    """The function differentiated: draws are constants."""
     num_classes, dim = 3, 4
     labels = torch.tensor([0, 0, 1, 1, 2, 0])
     values = torch.randn(6, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     posterior = ClassPosterior(num_classes, dim, dtype=torch.float64)
-    options = {"draws": draws, "normalize": normalize, "gradient": gradient}
+    options = {"draws": draws, "normalize": normalize}
     TripletSampler(posterior, **options)(values, labels)
     frozen = TripletSampler(posterior, **options).eval()
     losses = {
@@ -134,14 +131,9 @@ def test_gradients_match_finite_differences_with_the_draws_held_fixed(draws, nor
     drawn = TripletSampler(posterior, draws=draws).eval()(values, labels, torch.Generator().manual_seed(4))
 
     def by_hand(x):
-        """The same loss written with plain operations and the offset from the batch's class means."""
+        """The same loss written with plain operations."""
         anchor = unit(x)
         positive, negative = drawn.positive, drawn.negative
-        if gradient == "means":
-            means = torch.stack([anchor[labels == k].mean(0) for k in range(num_classes)])
-            fixed = torch.stack([unit(values)[labels == k].mean(0) for k in range(num_classes)])
-            positive = positive + (means - fixed)[labels][:, None]
-            negative = negative + (means - fixed)[drawn.negative_labels]
         return losses[loss](
             Triplets.from_points(anchor, unit(positive), unit(negative), labels, drawn.negative_labels)
         )
@@ -161,7 +153,7 @@ def test_with_one_class_seen_the_loss_is_a_zero_with_a_gradient():
     for loss in (triplet_loss, nca_loss):
         for draws in ("own", "shared"):
             values = torch.randn(4, 3, requires_grad=True)
-            sampler = TripletSampler(ClassPosterior(5, 3), draws=draws, gradient="means", normalize=True)
+            sampler = TripletSampler(ClassPosterior(5, 3), draws=draws, normalize=True)
             value = loss(sampler(values, torch.full((4,), 2)))
             value.backward()
             assert value.item() == 0

@@ -116,7 +116,7 @@ def test_train_mode_updates_before_drawing_and_eval_mode_does_not():
 
 
 @BOTH_DRAWS
-@pytest.mark.parametrize("options", [{}, {"num_negatives": 2, "negatives": "random"}])
+@pytest.mark.parametrize("options", [{}, {"num_negatives": 2}])
 def test_the_same_generator_gives_the_same_triplets(draws, options):
     values, labels = batch()
     runs = []
@@ -129,10 +129,9 @@ def test_the_same_generator_gives_the_same_triplets(draws, options):
 
 
 @BOTH_DRAWS
-@pytest.mark.parametrize("gradient", ["anchor", "means"])
-def test_normalised_anchors_and_draws_lie_on_the_sphere_and_the_posterior_saw_the_anchors(draws, gradient):
+def test_normalised_anchors_and_draws_lie_on_the_sphere_and_the_posterior_saw_the_anchors(draws):
     values, labels = batch()
-    sampler = sampler_of(draws=draws, gradient=gradient, normalize=True)
+    sampler = sampler_of(draws=draws, normalize=True)
     triplets = sampler(values, labels)
     for points in (triplets.anchor, triplets.positive, triplets.negative):
         torch.testing.assert_close(points.norm(dim=-1), torch.ones(points.shape[:-1], dtype=torch.float64))
@@ -182,7 +181,7 @@ def test_joined_positives_are_all_points_of_the_class_equally_often():
 
 
 def test_joined_items_of_the_batch_get_gradients_as_positives_and_negatives():
-    triplets, values, _, behind = joined((3, 3, 0, 0), gradient="anchor")
+    triplets, values, _, behind = joined((3, 3, 0, 0))
     (gradient,) = torch.autograd.grad(triplets.points[behind].sum(), values)
     expected = torch.zeros_like(values)
     expected[0] = 1
@@ -246,21 +245,11 @@ def test_nearest_negatives_are_the_classes_with_the_nearest_means():
 
 
 @BOTH_DRAWS
-@pytest.mark.parametrize("negatives", ["nearest", "random"])
-def test_fewer_seen_classes_than_negatives_asked_for_are_masked(draws, negatives):
+def test_fewer_seen_classes_than_negatives_asked_for_are_masked(draws):
     values, labels = batch((3, 2), dim=3)
-    triplets = sampler_of(6, 3, num_negatives=4, negatives=negatives, draws=draws)(values, labels)
+    triplets = sampler_of(6, 3, num_negatives=4, draws=draws)(values, labels)
     assert triplets.mask.sum(1).tolist() == [1] * 5
     assert torch.equal(triplets.negative_labels[triplets.mask], 1 - labels)
-
-
-def test_random_negatives_are_all_other_seen_classes_in_the_long_run():
-    sampler = sampler_of(5, 2, num_negatives=1, negatives="random")
-    sampler(torch.randn(8, 2, dtype=torch.float64), torch.tensor([0, 1, 2, 3] * 2))
-    sampler.eval()
-    chosen = sampler(torch.randn(600, 2, dtype=torch.float64), torch.zeros(600, dtype=torch.int64))
-    share = np.bincount(chosen.negative_labels.flatten(), minlength=5) / 600
-    np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.1)
 
 
 def test_embeddings_in_half_precision_are_sampled_in_single():
@@ -275,11 +264,9 @@ def test_embeddings_in_half_precision_are_sampled_in_single():
     [
         ({"num_negatives": 0}, "num_negatives must be at least 1; got 0"),
         ({"num_negatives": 4}, "num_negatives must be at most K - 1 = 3; got 4"),
-        ({"negatives": "hard"}, "negatives must be one of 'nearest', 'random'; got 'hard'"),
         ({"draws": "all"}, "draws must be one of 'own', 'shared'"),
         ({"distribution": "norm"}, "did you mean 'normal'"),
         ({"noise": -1}, "noise must be at least 0; got -1"),
-        ({"gradient": "all"}, "gradient must be one of 'anchor', 'means'"),
         ({"normalize": 1}, "normalize must be True or False; got 1"),
         ({"spread": 0.5}, "spread needs normalize=True"),
         ({"spread": -0.5, "normalize": True}, "spread must be at least 0; got -0.5"),

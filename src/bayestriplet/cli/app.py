@@ -1,13 +1,16 @@
 """The ``bayestriplet`` command."""
 
 import re
+import signal
 import sys
+from contextlib import suppress
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 import bayestriplet
-from bayestriplet.cli import compare, data, export, figures, index, search, serve, train
+from bayestriplet.cli import compare, data, export, figures, index, predict, search, serve, train
 from bayestriplet.errors import BayesTripletError
 
 app = typer.Typer(
@@ -24,6 +27,8 @@ app.command("figures")(figures.figures)
 app.command("export")(export.export)
 app.command("index")(index.index)
 app.command("search")(search.search)
+app.command("embed")(predict.embed)
+app.command("predict")(predict.predict)
 app.command("serve")(serve.serve)
 
 
@@ -51,8 +56,19 @@ def last_line(error: BayesTripletError) -> str:
     return re.sub(r"^bayestriplet\.errors\.\w+: ", "", lines[-1])
 
 
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End the process in good order; a training, a comparison and the service see to it themselves."""
+    del frame
+    with suppress(OSError):  # after SIGHUP nobody may be there to read it
+        print("Stopped.", file=sys.stderr)
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
-    """Run the command; an error that was foreseen becomes one line."""
+    """Run the command; an error that was foreseen becomes one line, and so does a signal to stop."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _stop)
     try:
         app()
     except BayesTripletError as error:

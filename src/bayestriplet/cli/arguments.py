@@ -7,6 +7,10 @@ import typer
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 OtherData = Annotated[str | None, typer.Option(help="Other data than the run's own.", show_default=False)]
+Images = Annotated[str, typer.Argument(help="Folder, .csv manifest, .npz file or name of a data set.")]
+FollowLinks = Annotated[
+    bool, typer.Option("--follow-links", help="Follow links that lead out of a folder of images.")
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out files that cannot be read.")]
 Backbone = Annotated[
     str | None,

@@ -2,16 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from bayestriplet.checks import nearest
+from rich.console import Console
+
+from bayestriplet.checks import check_seeds
 from bayestriplet.cli.options import give_options, path_option, plain_option
 from bayestriplet.cli.progress import progress_bar
-from bayestriplet.config import Method, make_config
 from bayestriplet.errors import InputError
-
-# What compare chooses itself: no options of it. Written out, as training.tuning takes long to import.
-TUNED = ("method", "seed", "lr", "margin", "temperature", "loss_rate", "normalize")
+from bayestriplet.methods import METHODS, TUNED, check_methods
 
 
 def compare(
@@ -19,48 +18,37 @@ def compare(
     tune: bool | None, **given: Any,
 ) -> None:  # fmt: skip
     """Train and measure methods under one budget, tuned alike, on several seeds; a table and a plot."""
-    from bayestriplet.data.sources import absolute_data
-
     names, numbers = parse_methods(methods or "all"), parse_seeds(seeds or "5")
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs must be at least 1; got {jobs}")
+    if data is None:
+        raise InputError("compare: data is missing: name the data to train on")
     if out is None:
         raise InputError(
             "--out is missing: name a folder for the comparison, such as --out comparisons/mnist"
         )
-    values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
-    if "data" in values:
-        values["data"] = absolute_data(values["data"])
-    base = make_config(values, "compare")
     with progress_bar():
-        from bayestriplet.cli.comparison import LiveTable, show_comparison
-        from bayestriplet.training.compare import Comparison
-    comparison = Comparison(base, names, numbers, tune is not False)
-    number = f"{comparison.least_runs()} runs{' or more' if comparison.tune else ''}"
-    print(f"{number}, {jobs or 1} at a time; those that are there are not repeated.")
+        from bayestriplet.api import compare as compare_methods
+        from bayestriplet.cli.live_table import LiveTable
+    options = {"jobs": jobs or 1, "tune": tune is not False, **given}
     try:
-        with LiveTable(names, numbers) as live:
-            summary = comparison.run(out, jobs or 1, live)
+        with LiveTable(names, len(numbers), options["tune"], options["jobs"]) as live:
+            result = compare_methods(data, out=out, methods=names, seeds=numbers, on_event=live, **options)
     except KeyboardInterrupt:
         print("Stopped; finished runs stay, and the same command goes on.", file=sys.stderr)
         raise SystemExit(130) from None
-    show_comparison(out, summary)
+    console = Console(soft_wrap=True)
+    for part in result.tables():
+        console.print(part, highlight=not isinstance(part, str))
+    console.print(
+        f"In [bold]{out}[/]: table.md, table.csv, recall.png, learning.png, comparison.json and every run.",
+        highlight=False,
+    )
 
 
 def parse_methods(text: str) -> tuple[str, ...]:
-    """Return the methods of a comma-separated list, or all nine."""
-    known = get_args(Method)
-    if text == "all":
-        return known
-    names = tuple(part.strip() for part in text.split(","))
-    for name in names:
-        if name not in known:
-            raise InputError(
-                f"--methods: there is no method {name!r}{nearest(name, known)}; known: {', '.join(known)}"
-            )
-    if len(set(names)) < len(names):
-        raise InputError(f"--methods names a method twice: {text}")
-    return names
+    """Return the methods of a comma-separated list, or all of them."""
+    return check_methods(METHODS if text == "all" else (part.strip() for part in text.split(",")))
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -69,15 +57,11 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"--seeds must be a number of seeds or a list such as 0,1,2; got {text!r}") from None
-    if "," not in text:
-        if numbers[0] < 1:
-            raise InputError(f"--seeds must be at least 1; got {text}")
-        return tuple(range(numbers[0]))
-    if min(numbers) < 0:
-        raise InputError(f"--seeds must not be negative; got {text}")
-    if len(set(numbers)) < len(numbers):
-        raise InputError(f"--seeds names a seed twice: {text}")
-    return numbers
+    if "," in text:
+        return check_seeds(numbers)
+    if numbers[0] < 1:
+        raise InputError(f"--seeds must be at least 1; got {text}")
+    return tuple(range(numbers[0]))
 
 
 give_options(
@@ -93,5 +77,5 @@ give_options(
             "Choose learning rates, margin or temperature, and normalisation on validation data (default).",
         ),
     ],
-    without=TUNED,
+    without=("method", "seed", *TUNED),
 )

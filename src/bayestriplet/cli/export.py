@@ -12,14 +12,13 @@ def export(
 ) -> None:
     """Write the encoder of a run as encoder.onnx, which searching runs on; training does so at its end."""
     with progress_bar("exporting"):
-        from bayestriplet.evaluation.run_folder import RunFolder, write_whole
-        from bayestriplet.model.encoder import load_encoder
-        from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
+        from bayestriplet.evaluation.encoders import load_encoder
+        from bayestriplet.runs.folder import RunFolder
+        from bayestriplet.training.finishing import export as export_encoder
 
         folder = RunFolder.open(run)
         encoder = load_encoder(folder.model, trusted=backbone)
-        fingerprint = fingerprint_of(folder.model)
-        write_whole(folder.encoder, lambda path: export_onnx(encoder, fingerprint, path))
+        export_encoder(folder, encoder)
     info = encoder.info
     colour = "grey" if info.channels == 1 else "colour"
     typer.echo(

@@ -7,7 +7,8 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from bayestriplet.config import Method, TrainConfig
+from bayestriplet.config import TrainConfig
+from bayestriplet.methods import METHODS
 
 ALIASES = {"per_class": ("--items-per-class",)}
 
@@ -18,12 +19,12 @@ def option_of(name: str) -> inspect.Parameter:
     kind = field.annotation
     flag = f"--{name.replace('_', '-')}"
     declared: Any = next((t for t in get_args(kind) if t in (int, float, str, bool)), kind)
-    if name in ("method", "recipe", "batches"):
+    if name in ("method", "recipe", "batches", "logger"):
         declared = str
     elif name == "width":
         declared = float
     shown = "" if field.default is None or name == "data" else f" Default: {field.default}."
-    choices = f" One of: {', '.join(get_args(Method))}." if name == "method" else ""
+    choices = f" One of: {', '.join(METHODS)}." if name == "method" else ""
     extra = (f"{flag}/--no-{name.replace('_', '-')}",) if declared is bool else (flag, *ALIASES.get(name, ()))
     option = typer.Option(*extra, help=f"{field.description}{choices}{shown}", show_default=False)
     return inspect.Parameter(

@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich import progress as rich
+from rich.console import Console
+
 from bayestriplet.data.progress import Progress
+from bayestriplet.training.events import Event, OnEvent, PhaseEvent
 
 
 @contextmanager
 def progress_bar(description: str = "starting") -> Iterator[Progress]:
     """Show a bar on a terminal while the block runs, and take it away afterwards."""
-    from rich import progress as rich
-    from rich.console import Console
-
     console = Console(stderr=True)
     bar = rich.Progress(
         rich.TextColumn("{task.description}"),
@@ -28,3 +29,15 @@ def progress_bar(description: str = "starting") -> Iterator[Progress]:
 
     with bar:
         yield show
+
+
+@contextmanager
+def progress_events(description: str = "starting") -> Iterator[OnEvent]:
+    """Show the phases of work that tells events as a bar."""
+    with progress_bar(description) as show:
+
+        def listen(event: Event) -> None:
+            if isinstance(event, PhaseEvent):
+                show(event.what, event.done, event.total)
+
+        yield listen

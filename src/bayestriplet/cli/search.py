@@ -37,7 +37,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find the indexed images nearest to some query images, and what their classes say about these."""
-    from bayestriplet.cli.answers import note_moved, show_answers
+    from bayestriplet.report.answers import note_moved, show_answers
     from bayestriplet.retrieval.index import Index
     from bayestriplet.retrieval.queries import find_files, read_files
 
@@ -46,7 +46,7 @@ def search(
     index.check_search(k, conditions)
     files = find_files(queries)
     if montage is not None:
-        from bayestriplet.cli.montage import check_montage, write_montage
+        from bayestriplet.report.montage import check_montage, write_montage
 
         check_montage(montage, len(files))
     answers: list[Answer] = []

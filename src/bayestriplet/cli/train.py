@@ -1,53 +1,52 @@
 """``bayestriplet train`` and ``bayestriplet evaluate``."""
 
-import os
+import json as json_text
+import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from bayestriplet.cli.arguments import Backbone, Json, OtherData, Run, SkipBad
 from bayestriplet.cli.options import give_options, path_option
-from bayestriplet.cli.progress import progress_bar
-from bayestriplet.config import make_config, read_toml
-from bayestriplet.errors import InputError
+from bayestriplet.cli.progress import progress_events
+
+if TYPE_CHECKING:
+    import bayestriplet.api as api
 
 
 def train(data: str | None, out: Path | None, config: Path | None, resume: Path | None, **given: Any) -> None:
     """Train an encoder on labelled images, evaluate it on the test split, and write a run folder."""
-    from bayestriplet.cli.screen import show_run
-    from bayestriplet.data.sources import absolute_data
-    from bayestriplet.evaluation.run_folder import check_free
+    from bayestriplet.api import train as train_run
+    from bayestriplet.cli.listener import Listener
 
-    values = {name: value for name, value in {"data": data, **given}.items() if value is not None}
-    source: Path | None = None
-    if "data" in values:
-        values["data"] = absolute_data(values["data"])
-    if resume is not None:
-        if out is not None or config is not None:
-            raise InputError("--resume takes out and options from the run: do not give --out or --config")
-        out, source = resume, resume / "config.toml"
-        values = read_toml(source) | values
-    elif config is not None:
-        source = config
-        values = read_toml(config) | values
-    checked = make_config(values, str(source or "train"))
-    if out is None:
-        raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
-    if resume is None and "LOCAL_RANK" not in os.environ:
-        check_free(out)  # before any image is read; a further process finds what the first one has begun
-    with progress_bar() as report:
-        from rich.console import Console
+    with Listener() as listener:
+        run = train_run(data, out=out, config=config, resume=resume, on_event=listener, **given)
+    show_run(run)
+    stopped_by = run.results.get("stopped_by")
+    if stopped_by not in (None, signal.SIGINT):
+        raise typer.Exit(128 + stopped_by)
 
-        from bayestriplet.training.run import TrainingRun
 
-        run = TrainingRun(checked, out, Console(), report)
-    run.fit(resume=resume is not None)
-    if not run.is_first:
+def show_run(run: "api.Run") -> None:
+    """Print what a training made and what to do next."""
+    from bayestriplet.evaluation.metrics import scores_from_json
+    from bayestriplet.report.scores import score_table
+
+    console, results, out = Console(highlight=False, soft_wrap=True), run.results, run.path
+    steps, best, seconds = results["steps"], results["best_step"], results["seconds"]
+    time = f"{seconds:.0f} seconds" if seconds < 60 else f"{seconds / 60:.1f} minutes"
+    if results["status"] == "interrupted":
+        console.print(f"Stopped at step {steps}. The network so far is in [bold]{out}[/].")
+        console.print(f"Go on with:  bayestriplet train --resume {out}")
         return
-    with progress_bar("finishing") as report:
-        scores = run.finish(report)
-    show_run(out, run.folder.read_results(), scores)
+    if results["test"] is not None:
+        title = f"Test items of {results['data']}, in percent"
+        console.print(score_table(title, scores_from_json(results["test"])))
+    console.print(f"Trained {steps} steps in {time}; kept is the network of step {best}.")
+    console.print(f"The run is in [bold]{out}[/]: model, posterior, results.json, metrics.csv, config.toml.")
+    console.print(f"Measure it again, or on other data:  bayestriplet evaluate {out}")
 
 
 give_options(
@@ -76,10 +75,17 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a run: retrieval beside raw pixels and the untrained network, probabilities, novelty."""
-    from bayestriplet.cli.screen import show_evaluation
+    with progress_events() as on_event:
+        from bayestriplet.api import Run as OpenedRun
 
-    with progress_bar() as report:
-        from bayestriplet.cli.evaluation import Evaluator
-
-        found = Evaluator(run, skip_bad, backbone, report).evaluate(data, split, gallery)
-    show_evaluation(found, json)
+        found = OpenedRun(run).evaluate(
+            data, split=split, gallery=gallery, skip_bad=skip_bad, backbone=backbone, on_event=on_event
+        )
+    if json:
+        print(json_text.dumps(found.to_json(), indent=1))
+        return
+    console = Console()
+    for part in found.tables():
+        console.print(
+            part, highlight=False, soft_wrap=isinstance(part, str), markup=not isinstance(part, str)
+        )

@@ -1,5 +1,6 @@
 """A set of labelled images, in memory or in files."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,6 +71,10 @@ class LabelledImages:
         for row, index in enumerate(wanted):
             out[row] = decode(paths[index], self.size, self.channels)
         return out
+
+    def default_workers(self) -> int:
+        """Return no workers for images in memory, else one per core: decoding is then the slow part."""
+        return 0 if self.pixels is not None else min(8, os.cpu_count() or 1)
 
     def subset(self, keep: NDArray[np.int64]) -> "LabelledImages":
         """Return the set of only the images at these positions; the classes stay."""

@@ -75,6 +75,22 @@ def reliability(probabilities: Floats, labels: Labels, bins: int = BINS) -> Reli
     return Reliability(number, mean, share)
 
 
+def wilson_interval(right: Floats, number: Labels) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's 95% intervals of shares right / number."""
+    z = 1.959964
+    share = right / number
+    center = (share + z**2 / (2 * number)) / (1 + z**2 / number)
+    half = z / (1 + z**2 / number) * np.sqrt(share * (1 - share) / number + z**2 / (4 * number**2))
+    return np.maximum(center - half, 0), np.minimum(center + half, 1)
+
+
+def selective_accuracy(confidence: Floats, right: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the shares of items answered, most confident first, and the accuracy among them."""
+    order = np.argsort(-confidence, kind="stable")
+    number = np.arange(1, len(order) + 1)
+    return number / len(order), right[order].cumsum() / number
+
+
 def auroc(novel: Floats, known: Floats) -> float:
     """Return the chance that a novel item scores above a known one, ties counting half."""
     from scipy.stats import rankdata

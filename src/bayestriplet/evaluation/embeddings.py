@@ -1,6 +1,6 @@
 """Vectors of images: from an encoder, or their raw pixels."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.images import to_unit
+from bayestriplet.data.progress import Progress, report
 from bayestriplet.model.encoder import Encoder
 
 BATCH = 256
-Report = Callable[[int, int], None]  # items done, items in all
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def embed(
     images: LabelledImages,
     indices: NDArray[np.int64],
     workers: int = 0,
-    report: Report | None = None,
+    progress: Progress | None = None,
+    what: str = "Embedding",
 ) -> NDArray[np.float32]:
     """Return the embeddings (n, D) of the images at ``indices``; the encoder is used in eval mode."""
     device = next(encoder.parameters()).device
@@ -78,8 +79,7 @@ def embed(
     parts: list[NDArray[np.float32]] = []
     for batch in image_batches(images, indices, workers):
         parts.append(encoder(batch.to(device)).float().cpu().numpy())
-        if report is not None:
-            report(min(len(parts) * BATCH, len(indices)), len(indices))
+        report(progress, what, min(len(parts) * BATCH, len(indices)), len(indices))
     encoder.train(was_training)
     return np.concatenate(parts) if parts else np.zeros((0, encoder.info.dim), np.float32)
 

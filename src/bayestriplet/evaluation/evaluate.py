@@ -8,14 +8,13 @@ import torch
 from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, raw_pixels
-from bayestriplet.evaluation.metrics import retrieval_scores
-from bayestriplet.evaluation.report import Scores
+from bayestriplet.evaluation.metrics import Scores, retrieval_scores
 from bayestriplet.model.encoder import Encoder
 
 Vectors = Callable[["ItemSet"], NDArray[np.float32]]
-Tell = Callable[[str, int, int], None]  # what, items done, items in all
 
 
 @dataclass(frozen=True)
@@ -44,24 +43,21 @@ def select_items(images: LabelledImages, split: str, encoder: Encoder) -> ItemSe
 
 def evaluate(
     encoder: Encoder, queries: ItemSet, gallery: ItemSet | None = None, *, workers: int = 0, seed: int = 0,
-    name: str = "trained", floors: bool = True, tell: Tell | None = None,
+    name: str = "trained", floors: bool = True, weights: str | None = None, progress: Progress | None = None,
 ) -> dict[str, Scores]:  # fmt: skip
-    """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels."""
+    """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels.
+
+    The untrained one begins as the training did: with the official ``weights``, if it had them.
+    """
 
     def with_encoder(network: Encoder, what: str) -> Vectors:
-        return lambda items: embed(
-            network,
-            items.images,
-            items.indices,
-            workers,
-            tell and (lambda done, total: tell(what, done, total)),
-        )
+        return lambda items: embed(network, items.images, items.indices, workers, progress, what)
 
     rows: dict[str, Vectors] = {name: with_encoder(encoder, "Embedding")}
     if floors:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            untrained = Encoder(encoder.info)
+            untrained = Encoder(encoder.info, weights)
         rows["untrained"] = with_encoder(untrained, "Embedding, untrained")
         rows["raw pixels"] = lambda items: raw_pixels(items.images, items.indices, workers)
     out = {}

@@ -1,14 +1,15 @@
 """Measures of retrieval by exact nearest neighbours, in blocks."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+import faiss
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.checks import check_whole
-from bayestriplet.errors import InputError, InputTypeError, MissingDependencyError
+from bayestriplet.errors import InputError, InputTypeError
 
 BLOCK = 4096  # queries a block, at most
 BLOCK_CELLS = 2_000_000  # neighbours a block, at most: bounds the memory of long lists
@@ -49,6 +50,9 @@ class Score:
     high: float
 
 
+Scores = dict[str, Score]
+
+
 def retrieval_scores(
     embeddings: ArrayLike,
     labels: ArrayLike,
@@ -57,7 +61,7 @@ def retrieval_scores(
     gallery: ArrayLike | None = None,
     gallery_labels: ArrayLike | None = None,
     seed: int = 0,
-) -> dict[str, Score]:
+) -> Scores:
     """Return Recall@k, R-precision and MAP@R with 95% bootstrap intervals over the queries.
 
     R is the number of gallery items of the query's class, itself left out. R-precision is the
@@ -85,6 +89,16 @@ def retrieval_scores(
         precision = within.cumsum(1) / np.arange(1, depth + 1)
         values["map@r"][rows] = (precision * within).sum(1) / number
     return bootstrap(values, seed)
+
+
+def scores_to_json(rows: dict[str, Scores]) -> dict[str, Any]:
+    """Return the scores of every row as plain numbers."""
+    return {name: {key: asdict(score) for key, score in scores.items()} for name, scores in rows.items()}
+
+
+def scores_from_json(rows: dict[str, Any]) -> dict[str, Scores]:
+    """Return the scores that :func:`scores_to_json` wrote."""
+    return {name: {key: Score(**score) for key, score in row.items()} for name, row in rows.items()}
 
 
 def bootstrap(values: dict[str, NDArray[np.float64]], seed: int, resamples: int = 1000) -> dict[str, Score]:
@@ -116,7 +130,6 @@ def _neighbour_blocks(
     queries: NDArray[np.floating], k: int, gallery: NDArray[np.floating] | None
 ) -> Iterator[tuple[slice, NDArray[np.int64]]]:
     """Yield the rows of a block of queries with their neighbours (b, k)."""
-    faiss = _import_faiss()
     among = queries if gallery is None else gallery
     wanted = min(k + (gallery is None), len(among))
     # FAISS expands |x - y|^2 in float32: centred data keep that exact far from the origin.
@@ -191,11 +204,3 @@ def _to_array(values: Any) -> NDArray[Any]:
         if values.is_floating_point() and values.element_size() < 4:
             values = values.float()
     return np.asarray(values)
-
-
-def _import_faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingDependencyError("recall_at_k needs FAISS: pip install 'bayestriplet[train]'") from error
-    return faiss

@@ -1,33 +1,16 @@
-"""The encoder of a run: from pixels to the vectors that the posterior saw, in one file."""
+"""The encoder of a run: from pixels to the vectors that the posterior saw."""
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from bayestriplet.errors import InputError, reason_of
 from bayestriplet.model.backbone import build_backbone
-
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class EncoderInfo:
-    """What has to be known to build an encoder again and to feed it."""
-
-    backbone: str
-    width: float
-    dim: int
-    channels: int
-    size: int
-    mean: tuple[float, ...]  # of the training pixels in 0 .. 1, a channel
-    deviation: tuple[float, ...]
-    normalize: bool
-    classes: tuple[str, ...]
+from bayestriplet.model.info import EncoderInfo
 
 
 class Encoder(nn.Module):
@@ -73,67 +56,11 @@ class Encoder(nn.Module):
         embeddings = self.features(images)
         return normalize(embeddings) if self.info.normalize else embeddings
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the weights as arrays by name, each with memory of its own."""
+        return {name: value.detach().cpu().contiguous().numpy() for name, value in self.state_dict().items()}
 
-def check_info(info: EncoderInfo) -> EncoderInfo:
-    """Return what a file says if every value is of its type and in a sensible range."""
-    numbers = [*info.mean, *info.deviation, info.width]
-    right = (
-        isinstance(info.backbone, str)
-        and all(isinstance(value, float | int) for value in numbers)
-        and info.width in (0.25, 0.5, 1)
-        and info.channels in (1, 3)
-        and len(info.mean) == len(info.deviation) == info.channels
-        and isinstance(info.dim, int)
-        and 1 <= info.dim <= 4096
-        and isinstance(info.size, int)
-        and 1 <= info.size <= 1024
-        and isinstance(info.normalize, bool)
-        and all(isinstance(name, str) for name in info.classes)
-    )
-    if not right:
-        raise ValueError("its description of the encoder makes no sense")
-    return info
-
-
-def save_encoder(encoder: Encoder, path: Path) -> None:
-    """Write weights and info to one safetensors file."""
-    from safetensors.torch import save_file
-
-    tensors = {name: value.contiguous().clone() for name, value in encoder.state_dict().items()}
-    save_file(tensors, path, {"format": str(FORMAT), "encoder": json.dumps(asdict(encoder.info))})
-
-
-def load_encoder(path: Path, trusted: str | None = None) -> Encoder:
-    """Build the encoder that a file describes, with its weights, in eval mode.
-
-    A file runs no code: a backbone of the form "package:factory" is built only if it is the
-    ``trusted`` one, which the caller has from somebody else than the file.
-    """
-    from safetensors import safe_open
-    from safetensors.torch import load_file
-
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-        tensors = load_file(path)
-    except Exception as error:
-        raise InputError(f"{path} cannot be read as a model: {reason_of(error)}") from None
-    if metadata.get("format") != str(FORMAT):
-        raise InputError(f"{path} has format {metadata.get('format')!r}; this version reads {FORMAT}")
-    try:
-        values: dict[str, Any] = json.loads(metadata["encoder"])
-        for name in ("mean", "deviation", "classes"):
-            values[name] = tuple(values[name])
-        info = check_info(EncoderInfo(**values))
-        if ":" in info.backbone and info.backbone != trusted:
-            raise InputError(
-                f"{path} needs the backbone {info.backbone!r}, which is code: "
-                f"give --backbone {info.backbone} to run it"
-            )
-        encoder = Encoder(info)
-        encoder.load_state_dict(tensors)
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{path} is not a whole model: {reason_of(error)}") from None
-    return encoder.eval()
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> "Encoder":
+        """Load weights that :meth:`arrays` returned, and return the encoder in eval mode."""
+        self.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
+        return self.eval()

@@ -1,27 +1,21 @@
 """The encoder as an ONNX file: what searching runs on, without torch."""
 
-import hashlib
-import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from bayestriplet.errors import InputError, MissingDependencyError, reason_of
 from bayestriplet.model.encoder import Encoder
 
-FORMAT = 1
 
-
-def export_onnx(encoder: Encoder, fingerprint: str, path: Path) -> None:
+def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> None:
     """Write the encoder, in eval mode, as a graph from images (B, C, H, W) in 0 .. 1 to vectors (B, D).
 
-    The file's metadata say how an image becomes such an input, and which model file it is made of.
+    ``metadata`` are kept in the file.
     """
     try:
         import onnxscript  # noqa: F401
@@ -49,32 +43,8 @@ def export_onnx(encoder: Encoder, fingerprint: str, path: Path) -> None:
         ) from None
     if program is None:
         raise InputError(f"backbone {info.backbone!r} cannot be written as ONNX")
-    program.model.metadata_props.update(describe(encoder, fingerprint))
+    program.model.metadata_props.update(metadata)
     program.save(path, external_data=False)
-
-
-def describe(encoder: Encoder, fingerprint: str) -> dict[str, str]:
-    """Return the metadata of the file."""
-    info = encoder.info
-    preprocessing: dict[str, Any] = {
-        "colour": "grey" if info.channels == 1 else "RGB",
-        "resize": f"shorter side to {info.size}, bicubic",
-        "crop": f"centre, {info.size} x {info.size}",
-        "scale": "divide by 255",
-        "layout": "batch, channel, row, column",
-    }
-    return {
-        "format": str(FORMAT),
-        "fingerprint": fingerprint,
-        "encoder": json.dumps(asdict(info)),
-        "preprocessing": json.dumps(preprocessing),
-    }
-
-
-def fingerprint_of(model: Path) -> str:
-    """Return the SHA-256 of a model file: what vectors are told apart by."""
-    with model.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The encoder of a run as ONNX Runtime runs it: from pixels to vectors, without torch."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,10 @@ from numpy.typing import NDArray
 
 from bayestriplet.data.images import to_unit
 from bayestriplet.errors import InputError, MissingDependencyError, reason_of
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.runs.encoder_files import read_onnx_metadata
+from bayestriplet.runs.folder import RunFolder
 
-FORMAT = "1"
 BATCH = 128
 Vectors = NDArray[np.float32]
 
@@ -23,36 +24,41 @@ class OnnxEncoder:
 
     session: Any
     fingerprint: str
-    """SHA-256 of the model file it was made of: vectors of one fingerprint can be compared."""
-    size: int
-    channels: int
-    dim: int
-    classes: tuple[str, ...]
+    """Of the model it was made of: vectors of one fingerprint can be compared."""
+    info: EncoderInfo
 
     @classmethod
-    def open(cls, run: Path) -> "OnnxEncoder":
+    def open(cls, run: Path | RunFolder) -> "OnnxEncoder":
         """Open the encoder of a run folder."""
-        path = run / "encoder.onnx"
-        if not run.is_dir():
-            raise InputError(f"{run}: no such run; `bayestriplet train DATA --out {run}` makes one")
+        folder = run if isinstance(run, RunFolder) else RunFolder.find(Path(run))
+        path = folder.encoder
         if not path.is_file():
-            raise InputError(f"{run} has no {path.name}; `bayestriplet export {run}` makes it")
-        session = _start(path)
-        found = session.get_modelmeta().custom_metadata_map
-        if found.get("format") != FORMAT:
-            raise InputError(f"{path} has format {found.get('format')!r}; this version reads {FORMAT}")
-        try:
-            info = json.loads(found["encoder"])
-            return cls(
-                session=session,
-                fingerprint=str(found["fingerprint"]),
-                size=int(info["size"]),
-                channels=int(info["channels"]),
-                dim=int(info["dim"]),
-                classes=tuple(map(str, info["classes"])),
+            raise InputError(
+                f"{folder.path} has no {path.name}; `bayestriplet export {folder.path}` makes it"
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is not a whole encoder: {error}") from None
+        session = _start(path)
+        info, fingerprint = read_onnx_metadata(path, session.get_modelmeta().custom_metadata_map)
+        return cls(session, fingerprint, info)
+
+    @property
+    def size(self) -> int:
+        """Images are size x size."""
+        return self.info.size
+
+    @property
+    def channels(self) -> int:
+        """1 or 3."""
+        return self.info.channels
+
+    @property
+    def dim(self) -> int:
+        """D, the length of a vector."""
+        return self.info.dim
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes it was trained on."""
+        return self.info.classes
 
     def encode(self, pixels: NDArray[np.uint8]) -> Vectors:
         """Return the vectors (n, D) of images (n, size, size, channels)."""

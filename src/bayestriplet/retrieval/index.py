@@ -14,15 +14,15 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.data.sources import absolute_data, list_data
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
-from bayestriplet.evaluation.run_data import open_run_data
-from bayestriplet.evaluation.run_folder import RunFolder
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows
-from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.retrieval.queries import Queries, read_queries
 from bayestriplet.retrieval.store import Store, open_store
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.splits import open_run_data
 
 MOST = 10_000  # neighbours that can be asked for
 FILTERS = ("label", "group", "source")
@@ -41,7 +41,7 @@ class Index:
     def open(cls, run: str | Path, store: str | None = None) -> "Index":
         """Open the index of a run folder, or of another store; there may be nothing in it yet."""
         encoder = OnnxEncoder.open(Path(run))
-        predictive = _load_predictive(Path(run), encoder)
+        predictive = open_predictive(RunFolder(Path(run)), encoder.fingerprint)
         index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
         found = index.store.fingerprint()
         if found not in (None, encoder.fingerprint):
@@ -189,17 +189,6 @@ class Index:
                 f"{images.name} has {images.channels} channels; the run was trained on {channels}"
             )
         return images
-
-
-def _load_predictive(run: Path, encoder: OnnxEncoder) -> Predictive | None:
-    """Return what the run says of new items; one trained before there was such a file says nothing."""
-    path = run / "predictive.safetensors"
-    if not path.is_file():
-        return None
-    predictive = Predictive.load(path)
-    if predictive.encoder != encoder.fingerprint:
-        raise StateError(f"{path} and encoder.onnx are of different networks; `bayestriplet export {run}`")
-    return predictive
 
 
 def _added_items(

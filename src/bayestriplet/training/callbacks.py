@@ -1,28 +1,25 @@
-"""What happens around the steps: validation with early stopping, the log, warnings, interruption."""
+"""What happens around the steps: validation with early stopping, the log, and warnings."""
 
-import csv
 import math
-import signal
 import time
-from types import FrameType
 from typing import Any
 
 import numpy as np
-import torch
 from lightning.pytorch import Callback, Trainer
 from torch import Tensor
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.errors import DivergenceError, InputError, reason_of
+from bayestriplet.errors import DivergenceError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.metrics import recall_at_k
-from bayestriplet.evaluation.run_folder import RunFolder, write_whole
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.metrics import append_metrics, begin_metrics
+from bayestriplet.training.checkpoint import save_checkpoint
+from bayestriplet.training.events import OnEvent, StepEvent, ValidationEvent, WarningEvent, as_progress
 from bayestriplet.training.module import EmbeddingModule
-from bayestriplet.training.progress import TrainingProgress
 
 LOG_EVERY = 20
 IDLE_STEPS = 200
-COLUMNS = ("step", "epoch", "loss", "active", "lr", "recall@1", "seconds")
 
 
 class Validation(Callback):
@@ -34,10 +31,10 @@ class Validation(Callback):
     """
 
     def __init__(
-        self, images: LabelledImages, every: int, patience: int, run: RunFolder, progress: TrainingProgress
+        self, images: LabelledImages, every: int, patience: int, run: RunFolder, on_event: OnEvent
     ) -> None:
         self.images, self.every, self.patience = images, every, patience
-        self.run, self.progress = run, progress
+        self.run, self.on_event = run, on_event
         self.indices = images.indices("val")
         self.recall, self.best, self.best_step, self.waited = float("nan"), -1.0, 0, 0
         self.best_weights: dict[str, Tensor] = {}
@@ -68,8 +65,9 @@ class Validation(Callback):
         if not len(self.indices) or not self.every:
             self.best_step = step
             return
+        progress = as_progress(self.on_event)
         vectors = embed(
-            module.encoder, self.images, self.indices, module.config.workers or 0, self.progress.validating
+            module.encoder, self.images, self.indices, module.config.workers or 0, progress, "Validating"
         )
         if not np.isfinite(vectors).all():
             raise DivergenceError(f"embeddings are not finite at step {step}: try a lower --lr")
@@ -77,12 +75,13 @@ class Validation(Callback):
         # Ranks keep batch statistics of their own: all of them go by the first one's figure.
         self.recall = float(trainer.strategy.broadcast(self.recall))
         if np.linalg.norm(vectors.std(0)) < 1e-3 * np.linalg.norm(vectors, axis=1).mean():
-            self.progress.warn(f"step {step}: all embeddings are nearly alike (collapse): try a lower --lr")
+            text = f"step {step}: all embeddings are nearly alike (collapse): try a lower --lr"
+            self.on_event(WarningEvent(text))
         self.waited = 0 if self.recall > self.best else self.waited + 1
         if self.recall >= self.best:  # of equal ones, the network that was trained for longer
             self.best, self.best_step = self.recall, step
             self.best_weights = {k: v.detach().cpu().clone() for k, v in module.encoder.state_dict().items()}
-        self.progress.validated(step, self.recall)
+        self.on_event(ValidationEvent(step, self.recall))
 
     def state_dict(self) -> dict[str, Any]:
         names = ("recall", "best", "best_step", "waited", "best_weights")
@@ -93,41 +92,25 @@ class Validation(Callback):
             setattr(self, name, value)
 
 
-def save_checkpoint(trainer: Trainer, run: RunFolder) -> None:
-    """Write the checkpoint completely or not at all; on every rank, though only the first writes."""
-    partial = run.checkpoint.with_name(".last.ckpt")
-    try:
-        trainer.save_checkpoint(partial)
-        if trainer.is_global_zero:
-            partial.replace(run.checkpoint)
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{run.checkpoint} cannot be written: {reason_of(error)}") from None
-    finally:
-        if trainer.is_global_zero:
-            partial.unlink(missing_ok=True)
-
-
 class StepLog(Callback):
-    """Appends rows to metrics.csv and TensorBoard, and moves the progress bar."""
+    """Appends rows to metrics.csv and the logger, and tells of every step."""
 
-    def __init__(
-        self, run: RunFolder, per_epoch: int, validation: Validation, progress: TrainingProgress
-    ) -> None:
-        self.run, self.per_epoch, self.validation, self.progress = run, per_epoch, validation, progress
+    def __init__(self, run: RunFolder, per_epoch: int, validation: Validation, on_event: OnEvent) -> None:
+        self.run, self.per_epoch, self.validation, self.on_event = run, per_epoch, validation, on_event
         self.seconds, self.since = 0.0, 0.0
         self.idle, self.warned = 0, False  # the last step that is known to have had an active triplet
         self.active: float | None = None
 
     def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
+        del module
         self.since = time.perf_counter() - self.seconds
-        self.progress.start(trainer.global_step, module.steps)
         if trainer.is_global_zero:
-            self._begin(trainer.global_step)
+            begin_metrics(self.run.metrics, trainer.global_step)
 
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
         step = trainer.global_step
         self.seconds = time.perf_counter() - self.since
-        self.progress.step(step, module.train_loss, self.active)
+        self.on_event(StepEvent(step, module.steps, module.train_loss, self.active))
         validated = self.validation.is_due(step, module.steps)
         if step % LOG_EVERY and not validated:
             return
@@ -135,14 +118,6 @@ class StepLog(Callback):
         self._warn_when_idle(step)
         if trainer.is_global_zero:
             self._write(trainer, module, step, validated)
-
-    def _begin(self, step: int) -> None:
-        """Begin the table; one of a run that was killed keeps what was before its checkpoint."""
-        rows = [",".join(COLUMNS)]
-        if step:
-            text = self.run.metrics.read_text(encoding="utf-8")
-            rows += [row for row in text.splitlines()[1:] if int(row.split(",")[0]) <= step]
-        write_whole(self.run.metrics, lambda path: path.write_text("\n".join(rows) + "\n", encoding="utf-8"))
 
     def _write(self, trainer: Trainer, module: EmbeddingModule, step: int, validated: bool) -> None:
         recall = self.validation.recall if validated and not math.isnan(self.validation.recall) else None
@@ -153,8 +128,7 @@ class StepLog(Callback):
             "recall@1": recall,
         }
         row = [step, f"{step / self.per_epoch:.4f}", *values.values(), f"{self.seconds:.2f}"]
-        with self.run.metrics.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerow(["" if value is None else value for value in row])
+        append_metrics(self.run.metrics, row)
         for logger in trainer.loggers:
             logger.log_metrics({name: value for name, value in values.items() if value is not None}, step)
 
@@ -163,40 +137,11 @@ class StepLog(Callback):
             self.idle, self.warned = step, False
         if step - self.idle >= IDLE_STEPS and not self.warned:
             self.warned = True
-            self.progress.warn(f"step {step}: no triplet was active for {IDLE_STEPS} steps: raise --margin")
+            text = f"step {step}: no triplet was active for {IDLE_STEPS} steps: raise --margin"
+            self.on_event(WarningEvent(text))
 
     def state_dict(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "idle": self.idle}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.seconds, self.idle = state_dict["seconds"], state_dict["idle"]
-
-
-class Interruption(Callback):
-    """Ctrl-C stops after the current step with everything saved; a second one stops at once."""
-
-    def __init__(self, run: RunFolder) -> None:
-        self.run, self.asked = run, False
-        self.before: Any = None
-
-    def on_train_start(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
-        del trainer, module
-        self.before = signal.signal(signal.SIGINT, self._ask)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        self.asked = True
-        signal.signal(signal.SIGINT, self.before)
-
-    def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
-        asked = torch.tensor(float(self.asked), device=module.device)
-        if trainer.world_size > 1:
-            asked = trainer.strategy.reduce(asked, reduce_op="max")
-        if asked and trainer.global_step < module.steps:
-            self.asked = True
-            save_checkpoint(trainer, self.run)
-            trainer.should_stop = True
-
-    def on_train_end(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
-        del trainer, module
-        signal.signal(signal.SIGINT, self.before)

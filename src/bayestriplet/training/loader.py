@@ -1,7 +1,5 @@
 """Training batches: read, made into tensors and varied in worker processes."""
 
-import os
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -34,11 +32,6 @@ class TrainingImages(Dataset[Batch]):
             generator = torch.Generator().manual_seed(int(entropy >> np.uint64(1)))
             pixels = augment(pixels, self.images.kind, generator)
         return pixels, torch.from_numpy(self.labels[rows])
-
-
-def default_workers(images: LabelledImages) -> int:
-    """Return no workers for images in memory, else one a core: decoding is then the slow part."""
-    return 0 if images.pixels is not None else min(8, os.cpu_count() or 1)
 
 
 def make_loader(images: TrainingImages, batches: Batches, config: TrainConfig) -> DataLoader[Batch]:

@@ -4,26 +4,15 @@ from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
-from torch import Tensor, nn
+from torch import Tensor
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import BayesTripletError, DivergenceError, InputError
 from bayestriplet.model.encoder import Encoder
-from bayestriplet.triplets.baselines import baseline
+from bayestriplet.triplets.build import build_criterion
 from bayestriplet.triplets.criteria import BUNCA, BUT
 
 CHECKPOINT_FORMAT = 1
-
-
-def build_criterion(config: TrainConfig, num_classes: int, generator: torch.Generator) -> nn.Module:
-    """Return the criterion of a resolved config."""
-    own = {"but": BUT, "bunca": BUNCA}
-    chosen = {name: getattr(config, name) for name in ("margin", "temperature", "num_negatives")}
-    options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    options["normalize"] = bool(config.normalize)
-    if config.method in own:
-        return own[config.method](num_classes, config.dim, config.recipe, generator=generator, **options)
-    return baseline(config.method, num_classes, config.dim, **options)
 
 
 class EmbeddingModule(LightningModule):
@@ -33,7 +22,17 @@ class EmbeddingModule(LightningModule):
         super().__init__()
         self.encoder, self.config, self.steps = encoder, config, steps
         self.draws = torch.Generator().manual_seed(config.seed)
-        self.criterion = build_criterion(config, len(encoder.info.classes), self.draws)
+        self.criterion = build_criterion(
+            config.method,
+            len(encoder.info.classes),
+            config.dim,
+            recipe=config.recipe,
+            generator=self.draws,
+            normalize=bool(config.normalize),
+            margin=config.margin,
+            temperature=config.temperature,
+            num_negatives=config.num_negatives,
+        )
         self.train_loss = float("nan")
 
     def setup(self, stage: str) -> None:

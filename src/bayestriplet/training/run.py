@@ -2,170 +2,143 @@
 
 import logging
 import os
-import platform
 import shutil
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from lightning.pytorch import Trainer
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
-from rich.console import Console
-from rich.markup import escape
 
-from bayestriplet.config import EPOCHS_OF_THE_PAPER, LEAST_INTERVAL, LEAST_STEPS, TrainConfig
-from bayestriplet.data.batches import KINDS
+from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages, few_items
-from bayestriplet.data.progress import Progress
-from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
-from bayestriplet.data.sources import open_data
-from bayestriplet.errors import DataError, InputError, MissingDependencyError
-from bayestriplet.evaluation.embeddings import Embedded, embed, pixel_statistics
-from bayestriplet.evaluation.evaluate import Tell, evaluate, select_items
-from bayestriplet.evaluation.predictive_file import write_predictive
-from bayestriplet.evaluation.report import Scores, to_json
-from bayestriplet.evaluation.run_data import check_unchanged
-from bayestriplet.evaluation.run_folder import RunFolder, write_whole
-from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
-from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
-from bayestriplet.posterior.posterior import ClassPosterior
-from bayestriplet.training.callbacks import Interruption, StepLog, Validation
+from bayestriplet.errors import DataError, DivergenceError, InputError
+from bayestriplet.evaluation.embeddings import pixel_statistics
+from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.metrics import Scores
+from bayestriplet.methods import METHODS
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.splits import check_unchanged, write_splits
+from bayestriplet.training.callbacks import StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
-from bayestriplet.training.loader import TrainingImages, default_workers, make_loader
+from bayestriplet.training.events import OnEvent, WarningEvent, as_progress, ignore
+from bayestriplet.training.finishing import Outcome, diverged, write_encoder, write_onnx, write_posterior
+from bayestriplet.training.loader import TrainingImages, make_loader
+from bayestriplet.training.loggers import make_logger
 from bayestriplet.training.module import EmbeddingModule
-from bayestriplet.training.progress import TrainingProgress
-
-PACKAGES = ("bayestriplet", "torch", "lightning", "monai", "pytorch-metric-learning", "faiss-cpu", "numpy")
-
-
-def open_images(config: TrainConfig, progress: Progress | None = None) -> LabelledImages:
-    """Return the images of a run: without the classes held out, its training items made as hard as asked."""
-    images = open_data(
-        config.data, seed=config.seed, per_class=config.per_class, size=config.size,
-        skip_bad=config.skip_bad, progress=progress,
-    )  # fmt: skip
-    if config.without is not None:
-        images, _ = hold_out(images, config.without)
-    if config.imbalance is not None:
-        images = make_imbalanced(images, config.imbalance, config.seed)
-    if config.label_noise:
-        images = make_noisy(images, config.label_noise, config.seed)
-    return images
+from bayestriplet.training.plan import make_batches, open_images, ranks, resolve
+from bayestriplet.training.stopping import Interruption
 
 
 class TrainingRun:
     """One training in one folder: ``fit`` on every rank, then ``finish`` on the first."""
 
-    def __init__(
-        self, config: TrainConfig, out: Path, console: Console, progress: Progress | None = None
-    ) -> None:
-        self.console = console
-        self.is_first = int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0))) == 0
-        self.images = open_images(config, progress)
-        config = config.resolved(len(self.images.classes))
-        workers = default_workers(self.images) if config.workers is None else config.workers
-        self.config = config.model_copy(update={"workers": workers})
-        self.folder = RunFolder(out)
-        self._check_data()
+    outcome: Outcome
+    """How the training ended, once it has."""
 
-    def _check_data(self) -> None:
+    def __init__(
+        self, config: TrainConfig, out: Path, on_event: OnEvent = ignore, images: LabelledImages | None = None
+    ) -> None:
+        self.is_first = ranks(config)[1] == 0
+        self.on_event: OnEvent = on_event if self.is_first else ignore
+        self.progress = as_progress(self.on_event)
+        self.images = open_images(config, self.progress) if images is None else images
+        self._check_data(config.data)
+        self.config = resolve(config, self.images)
+        self.folder = RunFolder(out)
+
+    def _check_data(self, name: str) -> None:
         """Refuse data that cannot be trained on, and warn about classes with little of it."""
         counts = np.bincount(
             self.images.labels[self.images.indices("train")], minlength=len(self.images.classes)
         )
         if (counts > 0).sum() < 2:
-            raise DataError(
-                f"{self.config.data} has training items of {(counts > 0).sum()} classes; 2 are needed"
-            )
-        if not self.is_first:
-            return
+            raise DataError(f"{name} has training items of {(counts > 0).sum()} classes; 2 are needed")
         if not len(self.images.indices("val")):
-            self.console.print("[yellow]Warning:[/] there are no validation items: the last network is kept")
+            self.on_event(WarningEvent("there are no validation items: the last network is kept"))
         for warning in few_items(self.images):
-            self.console.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
+            self.on_event(WarningEvent(warning))
 
     def fit(self, resume: bool = False) -> None:
-        """Train the network; what it takes to go on is in the run folder after every validation."""
+        """Train the network; what it takes to go on is in the run folder after every validation.
+
+        A folder in which nothing was trained yet disappears with an error; from the first step on it stays.
+        """
         start = self.check_resume() if resume else 0
         if not resume and self.is_first:
             RunFolder.create(self.folder.path)
             self.folder.write_config(self.config)
-            self.folder.write_splits(self.images)
+            write_splits(self.folder, self.images)
+        interruption = Interruption(self.folder)
         try:
-            self._fit(start)
-        except BaseException:
-            if self.is_first and not self.folder.checkpoint.exists():
+            self._fit(start, interruption)
+        except BaseException as error:
+            if self.is_first and not resume and not interruption.has_stepped:
                 shutil.rmtree(self.folder.path, ignore_errors=True)
+            elif isinstance(error, DivergenceError):
+                raise self._keep_diverged(error) from None
             raise
+        finally:
+            interruption.restore()
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
     def check_resume(self) -> int:
         """Return the step at which the run in the folder can go on, or say why it cannot."""
-        step = check_resumable(self.folder, self.config)
+        if not self.folder.config.is_file() or not self.folder.splits.is_file():
+            raise InputError(f"{self.folder.path} holds no run to resume: start one with --out")
+        before = resolve(self.folder.read_config(), self.images)
+        step = check_resumable(self.folder, before, self.config)
         check_unchanged(self.folder, self.images)
         return step
 
-    def finish(
-        self, tell: Tell | None = None, only_scores: bool = False, export: bool = True
-    ) -> dict[str, Scores] | None:
+    def _keep_diverged(self, error: DivergenceError) -> DivergenceError:
+        """Write down that the training broke down; its metrics are worth a look."""
+        if self.is_first:
+            self.folder.write_results(diverged(self.config, str(error)))
+        return DivergenceError(f"{error}; what was measured until then is in {self.folder.metrics}")
+
+    def finish(self, only_scores: bool = False, export: bool = True) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
         An interrupted training is not scored, but what there is can be used. With
         ``only_scores`` the posterior, the ONNX file and the floors are left out, for runs of which
         only the network's own scores are wanted. ``export=False`` leaves out the ONNX file alone.
         """
-        encoder, validation = self._module.encoder, self._validation
-        if validation.best_weights:
-            encoder.load_state_dict(validation.best_weights)
-        encoder.cpu().eval()
-        write_whole(self.folder.model, lambda path: save_encoder(encoder, path))
+        encoder, config = self.outcome.best_encoder(), self.config
+        write_encoder(self.folder, encoder)
         if not only_scores:
-            self._write_posterior(encoder, tell)
+            write_posterior(self.folder, encoder, self.images, config.workers or 0, self.progress)
         if export and not only_scores:
-            self._write_onnx(encoder, tell)
+            write_onnx(self.folder, encoder, self.on_event)
         scores = None
-        if not self._interrupted and len(self.images.indices("test")):
+        if not self.outcome.stopped_by and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
             scores = evaluate(
-                encoder, queries, workers=self.config.workers or 0, seed=self.config.seed,
-                name=self.config.method, floors=not only_scores, tell=tell,
+                encoder, queries, workers=config.workers or 0, seed=config.seed, name=config.method,
+                floors=not only_scores, weights=config.weights, progress=self.progress,
             )  # fmt: skip
-        self._write_results(scores)
+        self.folder.write_results(self.outcome.results(config, self.images, scores))
         return scores
 
-    def _fit(self, start: int) -> None:
-        config = self.config
+    def _fit(self, start: int, interruption: Interruption) -> None:
+        config, images = self.config, self.images
         if config.devices > 1 and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
         torch.manual_seed(config.seed)
-        items = TrainingImages(self.images, config.seed, bool(config.augment))
-        world, rank = self._ranks()
-        batches = KINDS[config.batches](
-            items.labels, config.batch_size or 0, seed=config.seed, rank=rank, world=world
-        )
-        epoch = batches.batches_per_epoch
-        limits = [config.max_steps, config.max_epochs and config.max_epochs * epoch]
-        batches.steps = min(
-            (limit for limit in limits if limit), default=max(EPOCHS_OF_THE_PAPER * epoch, LEAST_STEPS)
-        )
+        batches = make_batches(config, images)
         batches.start = start
-        encoder = Encoder(self._info(), config.weights)
-        with warnings.catch_warnings(record=True) as notes:
-            warnings.simplefilter("always")
-            module = EmbeddingModule(encoder, config, batches.steps)
-        for note in notes if self.is_first else ():
-            self.console.print(f"[yellow]Note:[/] {note.message}", highlight=False)
-        bar = TrainingProgress(self.console if self.is_first else Console(quiet=True))
-        every = max(epoch, LEAST_INTERVAL) if config.validate_every is None else config.validate_every
-        validation = Validation(self.images, every, config.patience, self.folder, bar)
-        log = StepLog(self.folder, epoch, validation, bar)
-        interruption = Interruption(self.folder)
-        trainer = self._trainer([validation, log, interruption], batches.steps)
+        module = self._module(Encoder(self._info(), config.weights))
+        validation = Validation(
+            images, config.validate_every or 0, config.patience, self.folder, self.on_event
+        )
+        log = StepLog(self.folder, batches.batches_per_epoch, validation, self.on_event)
+        trainer = self._trainer([validation, log, interruption])
+        items = TrainingImages(images, config.seed, bool(config.augment))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -177,32 +150,32 @@ class TrainingRun:
                 )
         except OSError as error:
             raise InputError(f"{self.folder.path} cannot be written: {error.strerror or error}") from None
-        finally:
-            bar.stop()
-        self._module, self._validation = module, validation
-        self._interrupted = interruption.asked and trainer.global_step < batches.steps
-        self._steps, self._seconds = trainer.global_step, log.seconds
+        stopped_by = interruption.asked if trainer.global_step < module.steps else 0
+        self.outcome = Outcome(module.encoder, validation, trainer.global_step, log.seconds, stopped_by)
 
-    def _ranks(self) -> tuple[int, int]:
-        """Return how many processes train and which one this is, also before Lightning has started them."""
-        world = int(os.environ.get("WORLD_SIZE", self.config.devices))
-        return world, int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0)))
+    def _module(self, encoder: Encoder) -> EmbeddingModule:
+        """Return the module; what a criterion has to say becomes a note."""
+        with warnings.catch_warnings(record=True) as notes:
+            warnings.simplefilter("always")
+            module = EmbeddingModule(encoder, self.config, self.config.max_steps or 0)
+        for note in notes:
+            self.on_event(WarningEvent(str(note.message), is_note=True))
+        return module
 
-    def _trainer(self, callbacks: list[Any], steps: int) -> Trainer:
+    def _trainer(self, callbacks: list[Any]) -> Trainer:
         logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-        has_parameters = self.config.method in ("dws", "proxy-nca")
-        world = self._ranks()[0]
+        config, world = self.config, ranks(self.config)[0]
+        has_parameters = bool(METHODS[config.method].learned)
         strategy = DDPStrategy(find_unused_parameters=has_parameters) if world > 1 else "auto"
-        nodes = max(1, world // self.config.devices)
         return Trainer(
             accelerator="cuda" if torch.cuda.is_available() else "cpu",  # Apple's has no float64
-            devices=self.config.devices,
-            num_nodes=nodes,
+            devices=config.devices,
+            num_nodes=max(1, world // config.devices),
             strategy=strategy,
-            max_steps=steps,
+            max_steps=config.max_steps or 0,
             max_epochs=1,
             callbacks=callbacks,
-            logger=TensorBoardLogger(self.folder.path, name="tensorboard", version=""),
+            logger=make_logger(config.logger, self.folder.path),
             enable_progress_bar=False,
             enable_model_summary=False,
             enable_checkpointing=False,
@@ -223,61 +196,4 @@ class TrainingRun:
             deviation=deviation,
             normalize=bool(config.normalize),
             classes=images.classes,
-        )
-
-    def _write_posterior(self, encoder: Encoder, tell: Tell | None) -> None:
-        """Fit the posterior exactly, without memory, to the final network's training embeddings.
-
-        How it is read to predict is fitted to the validation embeddings and written beside it.
-        """
-        from safetensors.torch import save_file
-
-        classes = self.images.classes
-        train, held_out = (self._embed(encoder, split, tell) for split in ("train", "val"))
-        posterior = ClassPosterior(len(classes), self.config.dim, dtype=torch.float64)
-        for start in range(0, len(train.labels), 4096):
-            part = slice(start, start + 4096)
-            posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
-        metadata = {"format": "1", "prior": posterior.prior, "classes": "\n".join(classes)}
-        state = posterior.state_dict()
-        tensors = {name: value for name, value in state.items() if not name.startswith("root.")}
-        write_whole(self.folder.posterior, lambda path: save_file(tensors, path, metadata))
-        write_predictive(self.folder.predictive, self.folder.model, posterior, classes, train, held_out)
-
-    def _embed(self, encoder: Encoder, split: str, tell: Tell | None) -> Embedded:
-        indices = self.images.indices(split)
-        report = None if tell is None else (lambda done, total: tell("Fitting the posterior", done, total))
-        vectors = embed(encoder, self.images, indices, self.config.workers or 0, report)
-        return Embedded(vectors, self.images.labels[indices])
-
-    def _write_onnx(self, encoder: Encoder, tell: Tell | None) -> None:
-        """Write the encoder for searching; a training is worth keeping also where that cannot be done."""
-        if tell is not None:
-            tell("Exporting the encoder", 0, 0)
-        fingerprint = fingerprint_of(self.folder.model)
-        try:
-            write_whole(self.folder.encoder, lambda path: export_onnx(encoder, fingerprint, path))
-        except (InputError, MissingDependencyError) as error:
-            self.folder.encoder.unlink(missing_ok=True)  # of an earlier network of this run
-            self.console.print(f"[yellow]Warning:[/] {escape(str(error))}", highlight=False)
-
-    def _write_results(self, scores: dict[str, Scores] | None) -> None:
-        validation = self._validation
-        self.folder.write_results(
-            {
-                "data": self.images.name,
-                "classes": list(self.images.classes),
-                "method": self.config.method,
-                "seed": self.config.seed,
-                "status": "interrupted" if self._interrupted else "finished",
-                "steps": self._steps,
-                "best_step": validation.best_step,
-                "validation_recall@1": validation.best if validation.best >= 0 else None,
-                "seconds": round(self._seconds, 1),
-                "test": None if scores is None else to_json(scores),
-                "versions": {
-                    "python": platform.python_version(),
-                    **{name: version(name) for name in PACKAGES},
-                },
-            }
         )

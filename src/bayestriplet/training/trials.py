@@ -10,22 +10,29 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+import torch
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import DataError, DivergenceError, InputError
-from bayestriplet.evaluation.run_folder import RunFolder
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.training.events import OnEvent, TrialEvent
+from bayestriplet.training.finishing import diverged
+from bayestriplet.training.plan import open_images
+from bayestriplet.training.run import TrainingRun
+from bayestriplet.triplets.build import drawing_recipe
 
 LEAST_DISK = 200_000_000  # bytes that have to be free before a run is begun
+PATIENCE = 5.0  # seconds that runs may take to end when another one has failed
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A run to be made; its folder is named after everything that decides it.
+    """A run to be made, with its options in full; its folder is named after everything that decides it.
 
-    Options at their defaults are left out of the name, so that a later version with one option
-    more still knows the run. What a recipe of BUT and BUNCA draws with is part of it: a run made with
-    another recipe is another run.
+    So a run that was made with another default, or with another recipe of what BUT and BUNCA draw
+    with, is another run. What only says how it is made, not what comes of it, is no part of the name.
     """
 
     config: TrainConfig
@@ -33,25 +40,20 @@ class Trial:
     @property
     def name(self) -> str:
         """A readable name that is different for different options."""
-        values = self.config.model_dump(exclude_defaults=True)
-        if self.config.method in ("but", "bunca"):
-            from bayestriplet.triplets.criteria import BUNCA, BUT  # takes a second, with torch
-
-            values["drawing"] = {"but": BUT, "bunca": BUNCA}[self.config.method].sampling[self.config.recipe]
+        values = self.config.model_dump(exclude={"workers", "logger"})
+        values["drawing"] = drawing_recipe(self.config.method, self.config.recipe)
         text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.config.method}-seed{self.config.seed}-{digest}"
 
 
-class Watcher(Protocol):
-    """Told about every run."""
+def run_trials(
+    trials: list[Trial], folder: Path, jobs: int, on_event: OnEvent, images: Path | None = None
+) -> list[dict[str, Any]]:
+    """Return the results of all trials, making those that are not there yet, ``jobs`` at a time.
 
-    def started(self, trial: Trial) -> None: ...
-    def finished(self, trial: Trial, results: dict[str, Any], was_there: bool) -> None: ...
-
-
-def run_trials(trials: list[Trial], folder: Path, jobs: int, watcher: Watcher) -> list[dict[str, Any]]:
-    """Return the results of all trials, making those that are not there yet, ``jobs`` at a time."""
+    Decoded images are kept in the folder ``images`` and read from there by every run.
+    """
     results: dict[str, dict[str, Any]] = {}
     missing = []
     for trial in trials:
@@ -60,15 +62,16 @@ def run_trials(trials: list[Trial], folder: Path, jobs: int, watcher: Watcher) -
             missing.append(trial)
         else:
             results[trial.name] = found
-            watcher.finished(trial, found, was_there=True)
+            on_event(TrialEvent(trial.name, trial.config, found, was_there=True))
     if missing:
-        _run_missing(missing, folder, jobs, watcher, results)
+        _run_missing(missing, folder, jobs, on_event, results, images)
     return [results[trial.name] for trial in trials]
 
 
 def _run_missing(
-    trials: list[Trial], folder: Path, jobs: int, watcher: Watcher, results: dict[str, dict[str, Any]]
-) -> None:
+    trials: list[Trial], folder: Path, jobs: int, on_event: OnEvent, results: dict[str, dict[str, Any]],
+    images: Path | None,
+) -> None:  # fmt: skip
     given = os.environ.get("OMP_NUM_THREADS", "")
     threads = int(given) if given.isdecimal() else max(1, (os.cpu_count() or 1) // jobs)
     context = multiprocessing.get_context("spawn")
@@ -79,35 +82,49 @@ def _run_missing(
             while waiting and len(running) < jobs:
                 trial = waiting.pop(0)
                 check_disk(folder)
-                watcher.started(trial)
-                running[pool.submit(_run_one, trial.config, folder / trial.name)] = trial
+                on_event(TrialEvent(trial.name, trial.config))
+                running[pool.submit(_run_one, trial.config, folder / trial.name, images)] = trial
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 trial = running.pop(future)
-                try:
-                    future.result()
-                except BrokenProcessPool:
-                    raise InputError(
-                        f"{folder / trial.name} was killed, perhaps for want of memory; finished runs stay: "
-                        "go on with fewer jobs"
-                    ) from None
-                found = read_finished(folder / trial.name)
-                if found is None:
-                    raise InputError(f"{folder / trial.name} was stopped before it was finished")
-                results[trial.name] = found
-                watcher.finished(trial, found, was_there=False)
+                results[trial.name] = _result_of(future, folder / trial.name)
+                on_event(TrialEvent(trial.name, trial.config, results[trial.name]))
     except BaseException:
-        pool.shutdown(wait=False)  # what went wrong is said at once, not after the runs under way
+        _end(pool)  # what went wrong is said at once, not after the runs under way
         raise
     pool.shutdown()
+
+
+def _result_of(future: Future[None], path: Path) -> dict[str, Any]:
+    """Return the results of a run that has ended in its process."""
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise InputError(
+            f"{path} was killed, perhaps for want of memory; finished runs stay: go on with fewer jobs"
+        ) from None
+    found = read_finished(path)
+    if found is None:
+        raise InputError(f"{path} was stopped before it was finished")
+    return found
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the runs under way: the same command goes on from their checkpoints."""
+    processes = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
 
 
 def _prepare_worker(number: int) -> None:
     """Use so many threads, and end when the comparison is killed, not hours later."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(number)
-    import torch
-
     torch.set_num_threads(number)
 
 
@@ -118,16 +135,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_one(config: TrainConfig, path: Path) -> None:
+def _run_one(config: TrainConfig, path: Path, images: Path | None) -> None:
     """Train in this process, going on with what an interrupted run left."""
-    from rich.console import Console
-
-    from bayestriplet.training.run import TrainingRun
-
-    resume = path.exists() and RunFolder(path).checkpoint.is_file()
-    if path.exists() and not resume:
-        shutil.rmtree(path)
-    run = TrainingRun(config, path, Console(quiet=True))
+    run = TrainingRun(config, path, images=open_images(config, cache=images))
+    resume = path.exists()
     if resume:
         try:
             run.check_resume()
@@ -137,20 +148,13 @@ def _run_one(config: TrainConfig, path: Path) -> None:
     try:
         run.fit(resume)
     except DivergenceError as error:
-        _note_divergence(config, path, error)
+        RunFolder(path).path.mkdir(parents=True, exist_ok=True)  # also where it broke down at the first step
+        RunFolder(path).write_config(run.config)
+        RunFolder(path).write_results(diverged(run.config, str(error)))
     else:
+        if run.outcome.stopped_by:
+            raise InputError(f"{path} was stopped at step {run.outcome.steps}")
         run.finish(only_scores=True)
-
-
-def _note_divergence(config: TrainConfig, path: Path, error: DivergenceError) -> None:
-    """Leave word that these options cannot be trained with: in a search they are the worst."""
-    shutil.rmtree(path, ignore_errors=True)
-    run = RunFolder.create(path)
-    run.write_config(config)
-    run.write_results(
-        {"method": config.method, "seed": config.seed, "status": "diverged", "reason": str(error),
-         "validation_recall@1": 0.0, "test": None}
-    )  # fmt: skip
 
 
 def read_finished(path: Path) -> dict[str, Any] | None:

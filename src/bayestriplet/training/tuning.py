@@ -4,25 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayestriplet.config import LEARNING_LOSS, WITH_MARGIN, TrainConfig
+from bayestriplet.config import TrainConfig
 from bayestriplet.errors import InputError
-from bayestriplet.training.trials import Trial, Watcher, run_trials
+from bayestriplet.methods import METHODS, TUNED
+from bayestriplet.training.events import OnEvent
+from bayestriplet.training.trials import Trial, run_trials
 
-LADDERS: dict[str, tuple[float, ...]] = {
-    "lr": (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 2e-1),
-    "margin": (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0),
-    "temperature": (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
-    "loss_rate": (0.1, 1.0, 10.0, 100.0, 1000.0),
-}
-START = {"lr": 5e-3, "margin": 0.25, "temperature": 0.1, "loss_rate": 1.0}
-OFF_SPHERE = {"normalize": False, "temperature": 1.0}  # squared distances are far larger there
-TUNED = (*LADDERS, "normalize")
 LEAST_RUNS = 10  # of a method, on the sphere and off it: three rates, two neighbours of its margin
-
-
-def strength(method: str) -> str:
-    """Return the option that says how hard a method pulls."""
-    return "margin" if method in WITH_MARGIN else "temperature"
 
 
 def options_of(config: TrainConfig) -> dict[str, Any]:
@@ -32,8 +20,8 @@ def options_of(config: TrainConfig) -> dict[str, Any]:
 
 def begin(config: TrainConfig) -> TrainConfig:
     """Return the options that a method's search begins with."""
-    names = ["lr", strength(config.method), *(["loss_rate"] if config.method in LEARNING_LOSS else [])]
-    return config.model_copy(update={name: START[name] for name in names} | {"normalize": True})
+    starts = {name: ladder.start for name, ladder in METHODS[config.method].ladders.items()}
+    return config.model_copy(update={**starts, "normalize": True})
 
 
 @dataclass
@@ -42,7 +30,8 @@ class Search:
 
     folder: Path
     jobs: int
-    watcher: Watcher
+    on_event: OnEvent
+    images: Path | None = None  # where decoded images are kept
     scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
     tried: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # method by method, as JSON
 
@@ -54,20 +43,24 @@ class Search:
         """
         found = self._climb_both(configs)
         flat = self._climb_both({method: _off_sphere(config) for method, config in found.items()})
-        soft = {"bh": flat["bh"].model_copy(update={"margin": 0.0})} if "bh" in flat else {}
+        soft = {
+            method: config.model_copy(update={"margin": 0.0})
+            for method, config in flat.items()
+            if METHODS[method].soft_margin
+        }
         soft = self._climb(soft, dict.fromkeys(soft, "lr"))
         best = {
             method: max(found[method], flat[method], soft.get(method, flat[method]), key=self._score)
             for method in configs
         }
-        learning = {method: config for method, config in best.items() if method in LEARNING_LOSS}
+        learning = {method: config for method, config in best.items() if METHODS[method].learned}
         return best | self._climb_both(self._climb(learning, dict.fromkeys(learning, "loss_rate")))
 
     def _climb_both(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Climb the ladders of rate and margin or temperature in turn, until no neighbour is better."""
         while True:
             better = self._climb(configs, dict.fromkeys(configs, "lr"))
-            better = self._climb(better, {method: strength(method) for method in configs})
+            better = self._climb(better, {method: METHODS[method].strength for method in configs})
             if better == configs:
                 return configs
             configs = better
@@ -88,7 +81,7 @@ class Search:
         Of margins and temperatures there are more, down to the first known to make a difference: where a
         method has collapsed, all large ones do the same, and what helps is far smaller.
         """
-        ladder = LADDERS[name]
+        ladder = METHODS[config.method].ladders[name].rungs
         place = ladder.index(getattr(config, name))
         known, lower = self.scores.get(Trial(config).name), []
         for value in reversed(ladder[:place]):
@@ -102,7 +95,7 @@ class Search:
     def _measure(self, configs: list[TrainConfig]) -> bool:
         """Train what was not trained yet; return whether there was any."""
         missing = [trial for trial in map(Trial, configs) if trial.name not in self.scores]
-        results = run_trials(missing, self.folder, self.jobs, self.watcher)
+        results = run_trials(missing, self.folder, self.jobs, self.on_event, self.images)
         if missing and all(found["validation_recall@1"] is None for found in results):
             raise InputError("there are no validation items to choose options by: use --no-tune")
         for trial, found in zip(missing, results, strict=True):
@@ -123,5 +116,6 @@ class Search:
 
 def _off_sphere(config: TrainConfig) -> TrainConfig:
     """Return the options that the search off the sphere begins with, from the best on it."""
-    changes = {name: value for name, value in OFF_SPHERE.items() if getattr(config, name) is not None}
-    return config.model_copy(update=changes)
+    starts = {name: ladder.start_off_sphere for name, ladder in METHODS[config.method].ladders.items()}
+    changes = {name: start for name, start in starts.items() if start is not None}
+    return config.model_copy(update={**changes, "normalize": False})

@@ -8,11 +8,9 @@ from torch import Tensor, nn
 
 from bayestriplet.checks import check_choice, check_flag, check_number, check_whole, nearest
 from bayestriplet.errors import InputError
+from bayestriplet.methods import METHODS
 from bayestriplet.posterior.checks import check_items
 from bayestriplet.triplets.signature import check_unused
-
-# What the option of a method means, and its value in the method's own publication or in PML.
-MARGIN, TEMPERATURE = {"margin": 0.2}, {"temperature": 0.1}
 
 
 class Baseline(nn.Module):
@@ -125,14 +123,14 @@ def _proxy_nca(num_classes: int, dim: int, normalize: bool, temperature: float) 
     return Baseline(num_classes, dim, loss)
 
 
-BASELINES: dict[str, tuple[Callable[..., Baseline], dict[str, float]]] = {
-    "ba": (_batch_all, MARGIN),
-    "bsh": (_batch_semi_hard, MARGIN),
-    "bh": (_batch_hard, MARGIN),
-    "ep": (_easy_positive, TEMPERATURE),
-    "dws": (_distance_weighted, MARGIN),
-    "nca": (_nca, TEMPERATURE),
-    "proxy-nca": (_proxy_nca, TEMPERATURE),
+BASELINES: dict[str, Callable[..., Baseline]] = {
+    "ba": _batch_all,
+    "bsh": _batch_semi_hard,
+    "bh": _batch_hard,
+    "ep": _easy_positive,
+    "dws": _distance_weighted,
+    "nca": _nca,
+    "proxy-nca": _proxy_nca,
 }
 
 
@@ -153,11 +151,12 @@ def baseline(name: str, num_classes: int, dim: int, normalize: bool = True, **op
     check_whole("num_classes", num_classes, 2)
     check_whole("dim", dim, 1)
     check_flag("normalize", normalize)
-    build, defaults = BASELINES[name]
+    method = METHODS[name]
+    defaults = method.values("default")
     for option, value in options.items():
         if option not in defaults:
             raise InputError(
                 f"{name} has no option {option!r}{nearest(option, defaults)}; it takes {', '.join(defaults)}"
             )
-        check_number(option, value, **{"least" if name == "bh" else "above": 0})
-    return build(num_classes, dim, normalize, **{**defaults, **options})
+        check_number(option, value, **{"least" if method.soft_margin else "above": 0})
+    return BASELINES[name](num_classes, dim, normalize, **{**defaults, **options})

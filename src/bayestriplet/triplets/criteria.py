@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 
 from bayestriplet.checks import check_choice, check_flag, check_number, nearest
 from bayestriplet.errors import InputError, InputTypeError
+from bayestriplet.methods import METHODS
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.losses import (
@@ -30,7 +31,6 @@ SAMPLING: dict[str, dict[str, Any]] = {
         "normalize": True,
         "draws": "joined",
         "noise": 0.5,
-        "gradient": "anchor",
         "spread": 0.5,
     },
     "paper": {
@@ -39,7 +39,6 @@ SAMPLING: dict[str, dict[str, Any]] = {
         "normalize": False,
         "draws": "own",
         "noise": 1.0,
-        "gradient": "anchor",
         "spread": 0.0,
     },
 }
@@ -47,7 +46,6 @@ FREE_OPTIONS: dict[str, Any] = {
     "dtype": torch.float32,
     "distribution": "normal",
     "num_negatives": None,
-    "negatives": "nearest",
 }
 CORRECTIONS = (
     "recipe='paper' follows the printed algorithm, corrected where it cannot be built: the expected "
@@ -161,8 +159,8 @@ class BUT(_Criterion):
         loss: a loss of pytorch-metric-learning to use instead of the triplet loss.
         generator: of the draws; None uses torch's global one.
         **options: single departures from the recipe: prior, memory, dtype (ClassPosterior),
-            normalize, draws, noise, gradient, spread, distribution, num_negatives, negatives
-            (TripletSampler), margin, pairing, reduction, squared (triplet_loss).
+            normalize, draws, noise, spread, distribution, num_negatives (TripletSampler),
+            margin, pairing, reduction, squared (triplet_loss).
 
     >>> criterion = BUT(num_classes=10, dim=8)
     >>> loss = criterion(torch.randn(20, 8, requires_grad=True), torch.arange(20) % 10)
@@ -171,8 +169,8 @@ class BUT(_Criterion):
     """
 
     loss_recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "default": {"margin": 0.25, "pairing": "paired", "reduction": "active", "squared": False},
-        "paper": {"margin": 0.25, "pairing": "paired", "reduction": "sum", "squared": True},
+        "default": {**METHODS["but"].default, "pairing": "paired", "reduction": "active", "squared": False},
+        "paper": {**METHODS["but"].paper, "pairing": "paired", "reduction": "sum", "squared": True},
     }
 
     def _check_loss_options(self) -> None:
@@ -203,8 +201,8 @@ class BUNCA(_Criterion):
     """
 
     loss_recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "default": {"temperature": 0.3, "include_positive": True, "reduction": "mean"},
-        "paper": {"temperature": 1.0, "include_positive": True, "reduction": "sum"},
+        "default": {**METHODS["bunca"].default, "include_positive": True, "reduction": "mean"},
+        "paper": {**METHODS["bunca"].paper, "include_positive": True, "reduction": "sum"},
     }
     # The better one on held-out items; later ablations show no difference to BUT's (docs/results.md).
     sampling: ClassVar[dict[str, dict[str, Any]]] = {

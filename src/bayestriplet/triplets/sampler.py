@@ -1,7 +1,5 @@
 """Drawing positives and negatives for every item of a batch from the class distributions."""
 
-from typing import Any
-
 import torch
 from torch import Generator, Tensor, nn
 
@@ -14,8 +12,6 @@ from bayestriplet.triplets.sphere import simplex_vertices, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
 DRAWS = ("own", "shared", "joined")
-GRADIENTS = ("anchor", "means")
-NEGATIVES = ("nearest", "random")
 DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor
 
 
@@ -26,8 +22,8 @@ class TripletSampler(nn.Module):
 
     Args:
         posterior: the class distributions.
-        num_negatives: S, the number of other classes an anchor meets; None means all K - 1.
-        negatives: which ones: "nearest" by mean, or "random", among the classes seen.
+        num_negatives: S, the number of other classes an anchor meets, the nearest by mean among those
+            seen; None means all K - 1.
         draws: "own" draws 2 S points for every anchor; with "shared" every class draws S points
             a step and the anchors share them, for a fraction of the cost. Within an anchor's
             triplets the points are independent either way. "joined" adds the batch's own items to
@@ -35,8 +31,6 @@ class TripletSampler(nn.Module):
             anchor's class picked at random, so that S is the number of points.
         distribution: "normal" or "student_t", as in ``ClassPosterior.sample``.
         noise: scales the deviation of a draw from its class mean.
-        gradient: "anchor" takes draws as constants; with "means" a draw of class k also moves
-            with the batch's own mean of class k, so positives and negatives learn too.
         normalize: embeddings are put on the unit sphere before the update, and draws after it.
         spread: moves the centre of a class's draws this share of the way to the class's own vertex
             of a regular simplex, so that classes are told apart from the first step on; 0 leaves
@@ -51,11 +45,9 @@ class TripletSampler(nn.Module):
         posterior: ClassPosterior,
         *,
         num_negatives: int | None = None,
-        negatives: str = "nearest",
         draws: str = "own",
         distribution: str = "normal",
         noise: float = 1.0,
-        gradient: str = "anchor",
         normalize: bool = False,
         spread: float = 0.0,
     ) -> None:
@@ -67,11 +59,9 @@ class TripletSampler(nn.Module):
             raise InputError(f"num_negatives must be at most K - 1 = {most}; got {num_negatives}")
         self.posterior = posterior
         self.num_negatives = num_negatives
-        self.negatives = check_choice("negatives", negatives, NEGATIVES)
         self.draws = check_choice("draws", draws, DRAWS)
         self.distribution = check_choice("distribution", distribution, DISTRIBUTIONS)
         self.noise = check_number("noise", noise, least=0)
-        self.gradient = check_choice("gradient", gradient, GRADIENTS)
         self.normalize = check_flag("normalize", normalize)
         self.spread = check_number("spread", spread, least=0)
         if spread > 1:
@@ -82,16 +72,7 @@ class TripletSampler(nn.Module):
         self.register_buffer("vertices", vertices, persistent=False)
 
     def extra_repr(self) -> str:
-        names = (
-            "num_negatives",
-            "negatives",
-            "draws",
-            "distribution",
-            "noise",
-            "gradient",
-            "normalize",
-            "spread",
-        )
+        names = ("num_negatives", "draws", "distribution", "noise", "normalize", "spread")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
@@ -108,18 +89,15 @@ class TripletSampler(nn.Module):
             posterior.absorb(anchor, labels, sizes)
         if self.draws == "joined":
             return self._join(anchor, labels, generator)
-        negative_labels, mask = self._choose_negatives(labels, generator)  # (B, S), (B, S)
+        negative_labels, mask = self._choose_negatives(labels)  # (B, S), (B, S)
         wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
-        points, classes, index = self._draw(wanted, mask.expand_as(wanted), generator)
-        points = self._finish(points, classes, anchor, labels)  # (P, D)
+        points, index = self._draw(wanted, mask.expand_as(wanted), generator)
+        points = self._finish(points, anchor)  # (P, D)
         return Triplets(anchor, points, index, labels, negative_labels, mask)
 
-    def _finish(self, points: Tensor, classes: Tensor, anchor: Tensor, labels: Tensor) -> Tensor:
-        """Give points (P, D) of classes (P,) the batch's gradient and place them on the sphere."""
-        points = points.to(anchor.dtype)
-        if self.gradient == "means":
-            number = self.posterior.num_classes
-            points = _CarryMeans.apply(points, classes, anchor, labels, number)  # type: ignore[no-untyped-call]
+    def _finish(self, points: Tensor, like: Tensor) -> Tensor:
+        """Place points (P, D) on the sphere, in the precision of ``like``: constants of the loss."""
+        points = points.to(like.dtype)
         return to_sphere(points) if self.normalize else points
 
     def _join(self, anchor: Tensor, labels: Tensor, generator: Generator | None) -> Triplets:
@@ -130,11 +108,11 @@ class TripletSampler(nn.Module):
         num = min(DRAWS_A_CLASS, posterior.num_classes - 1)
         drawn = self._draw_classes(distinct, num, generator).flatten(0, 1)  # (P - B, D)
         classes = distinct.repeat_interleave(num)
-        points = torch.cat([self._finish(drawn, classes, anchor, labels), anchor])  # (P, D)
+        points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
         point_labels = torch.cat([classes, labels])  # (P,)
         mask = (point_labels != labels.unsqueeze(1)) & seen[labels].unsqueeze(1)  # (B, P)
         if self.num_negatives is not None:
-            negatives, _ = self._choose_negatives(labels, generator)
+            negatives, _ = self._choose_negatives(labels)
             chosen = torch.zeros(len(labels), posterior.num_classes, dtype=torch.bool, device=labels.device)
             chosen.scatter_(1, negatives, True)  # the classes whose draws an anchor meets
             mask[:, : len(classes)] &= chosen[:, classes]
@@ -144,19 +122,15 @@ class TripletSampler(nn.Module):
             anchor, points, index.mul_(mask), labels, point_labels.expand_as(mask), mask
         )  # fmt: skip
 
-    def _choose_negatives(self, labels: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    def _choose_negatives(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
         seen = self.posterior.seen > 0  # (K,)
         if self.num_negatives is None:
             other = torch.arange(self.posterior.num_classes - 1, device=labels.device)
             negative_labels = other + (other >= labels.unsqueeze(1))  # (B, K - 1), skips the own class
             return negative_labels, seen[negative_labels] & seen[labels].unsqueeze(1)
-        if self.negatives == "nearest":
-            mean = self.posterior.mean
-            rank = torch.cdist(mean[labels], mean)  # (B, K)
-        else:
-            shape = len(labels), self.posterior.num_classes
-            rank = torch.rand(shape, generator=generator, device=labels.device)
+        mean = self.posterior.mean
+        rank = torch.cdist(mean[labels], mean)  # (B, K)
         rank = rank.masked_fill(~seen, torch.inf).scatter(1, labels.unsqueeze(1), torch.inf)
         rank, negative_labels = rank.topk(self.num_negatives, largest=False)
         return negative_labels, rank.isfinite() & seen[labels].unsqueeze(1)
@@ -169,30 +143,24 @@ class TripletSampler(nn.Module):
             toward=toward, share=self.spread,
         )  # fmt: skip
 
-    def _draw(
-        self, wanted: Tensor, mask: Tensor, generator: Generator | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw for a table of wanted classes (2, B, S): points (P, D), their classes (P,), rows (2, B, S)."""
+    def _draw(self, wanted: Tensor, mask: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        """Draw for a table of wanted classes (2, B, S): points (P, D), and their rows (2, B, S)."""
         posterior = self.posterior
         if not mask.any():
-            return (
-                posterior.item_mean.new_zeros(1, posterior.dim),
-                wanted.new_zeros(1),
-                torch.zeros_like(wanted),
-            )
+            return posterior.item_mean.new_zeros(1, posterior.dim), torch.zeros_like(wanted)
         if self.draws == "own":
             classes = wanted[mask]  # (P,), each of them seen
             index = torch.zeros_like(wanted)
             index[mask] = torch.arange(len(classes), device=classes.device)
             groups = group_rows(classes, posterior.num_classes)
             table = self._draw_classes(groups.classes, groups.width, generator)
-            return groups.collect(table), classes, index
+            return groups.collect(table), index
         num = wanted.shape[2]
         if self.num_negatives is None and mask.all():  # every class was seen and is wanted
             distinct = torch.arange(posterior.num_classes, device=wanted.device)
             points = self._draw_classes(distinct, num, generator)  # (K, S, D)
             index = wanted * num + distinct[:num]
-            return points.flatten(0, 1), distinct.repeat_interleave(num), index
+            return points.flatten(0, 1), index
         if self.num_negatives is None:
             present = posterior.seen > 0  # (K,): with an anchor and a negative, all of them are wanted
         else:
@@ -201,7 +169,7 @@ class TripletSampler(nn.Module):
         points = self._draw_classes(distinct, num, generator)  # (classes, S, D)
         line = (present.cumsum(0) - 1) * num  # (K,) row of a class's first point
         index = line[wanted] + torch.arange(num, device=wanted.device)
-        return points.flatten(0, 1), distinct.repeat_interleave(num), index.masked_fill_(~mask, 0)
+        return points.flatten(0, 1), index.masked_fill_(~mask, 0)
 
 
 def _pick_positives(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:
@@ -219,27 +187,3 @@ def _pick_positives(point_labels: Tensor, labels: Tensor, generator: Generator |
     spot = (dice * others).long().add_(start)  # (B, P)
     spot += spot >= place[len(order) - len(labels) :].unsqueeze(1)  # past the anchor itself
     return order[spot.clamp_(max=len(order) - 1)]
-
-
-class _CarryMeans(torch.autograd.Function):
-    """points + m'[classes] - stopgrad(m'[classes]), m' the embeddings' class means (docs/method.md, eq. 10).
-
-    The values are the points; an embedding of class k gets 1 / n'_k of the gradient of every
-    point of class k. A class absent from the batch carries none.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, points: Tensor, classes: Tensor, embeddings: Tensor, labels: Tensor, num_classes: int
-    ) -> Tensor:
-        ctx.save_for_backward(classes, labels)
-        ctx.num_classes = num_classes
-        del embeddings  # here only to receive a gradient
-        return points.view_as(points)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None, None]:
-        classes, labels = ctx.saved_tensors
-        total = gradient.new_zeros(ctx.num_classes, gradient.shape[1]).index_add_(0, classes, gradient)
-        count = torch.bincount(labels, minlength=ctx.num_classes).clamp_min(1).to(total.dtype)
-        return None, None, (total / count.unsqueeze(1)).index_select(0, labels), None, None

@@ -1,0 +1,41 @@
+"""What has to be known to build an encoder again and to feed it. No torch."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EncoderInfo:
+    """The description of an encoder that its files carry."""
+
+    backbone: str
+    width: float
+    dim: int
+    channels: int
+    size: int
+    mean: tuple[float, ...]  # of the training pixels in 0 .. 1, per channel
+    deviation: tuple[float, ...]
+    normalize: bool
+    classes: tuple[str, ...]
+    bits: int = 16  # that 16-bit files are scaled by which do not say themselves how many they hold
+
+    def check(self) -> "EncoderInfo":
+        """Return it if every value is of its type and in a sensible range; a file may say anything."""
+        numbers = [*self.mean, *self.deviation, self.width]
+        right = (
+            isinstance(self.backbone, str)
+            and all(isinstance(value, float | int) for value in numbers)
+            and self.width in (0.25, 0.5, 1)
+            and self.channels in (1, 3)
+            and len(self.mean) == len(self.deviation) == self.channels
+            and isinstance(self.dim, int)
+            and 1 <= self.dim <= 4096
+            and isinstance(self.size, int)
+            and 1 <= self.size <= 1024
+            and isinstance(self.normalize, bool)
+            and all(isinstance(name, str) for name in self.classes)
+            and isinstance(self.bits, int)
+            and 8 < self.bits <= 16
+        )
+        if not right:
+            raise ValueError("its description of the encoder makes no sense")
+        return self

@@ -1,0 +1,1 @@
+"""What people look at: tables and figures, made from numbers that were computed elsewhere."""

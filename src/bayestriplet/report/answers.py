@@ -1,0 +1,90 @@
+"""The answers of a search, as people read them."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, overload
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bayestriplet.retrieval.answers import Answer
+
+WIDTH = 100  # columns of a text
+SHOWN = 3  # most probable classes
+LEAST_SHARE = 0.001  # probability of a class that is worth a word
+
+
+@dataclass(frozen=True)
+class SearchResult(Sequence[Answer]):
+    """The answers to queries, in their order; it prints a line and a table for each."""
+
+    answers: tuple[Answer, ...]
+
+    @overload
+    def __getitem__(self, place: int) -> Answer: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Answer, ...]: ...
+    def __getitem__(self, place: int | slice) -> Answer | tuple[Answer, ...]:
+        return self.answers[place]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __str__(self) -> str:
+        console = Console(width=WIDTH, color_system=None)
+        with console.capture() as captured:
+            show_answers(self.answers, console)
+        return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+def show_answers(answers: Sequence[Answer], console: Console | None = None) -> None:
+    """Print a line and a table for each query."""
+    console = console or Console()
+    for answer in answers:
+        console.print(escape(describe(answer)), soft_wrap=True, highlight=False)
+        table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+        for heading in ("rank", "label", "distance", "item"):
+            side: Literal["left", "right"] = "right" if heading in ("rank", "distance") else "left"
+            table.add_column(heading, justify=side, overflow="fold")
+        for one in answer.neighbours:
+            table.add_row(str(one.rank), escape(one.label), f"{one.distance:.4f}", escape(one.path or one.id))
+        console.print(table, highlight=False)
+
+
+def describe(answer: Answer, classes: int = SHOWN) -> str:
+    """Return what an answer says, in a line: the vote, the most probable classes, the novelty."""
+    vote, number = answer.vote, len(answer.neighbours)
+    parts = [
+        "no labels" if vote is None else f"{vote.label}, {vote.share * number:.0f} of {number} neighbours"
+    ]
+    if answer.probabilities is not None:
+        likely = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:classes]
+        told = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
+        parts.append("probability " + ", ".join(told))
+    if answer.novelty is not None:
+        parts.append(f"novelty {answer.novelty:.1f}" + ", unlike anything indexed" * answer.is_unlike)
+    return f"{answer.query}: " + "; ".join(parts)
+
+
+def note_moved(answers: Sequence[Answer]) -> bool:
+    """Say on standard error, and return, whether files are not where they were indexed."""
+    paths = {one.path for answer in answers for one in answer.neighbours if one.path}
+    gone = sum(not _is_there(Path(path)) for path in paths)
+    if gone:
+        print(
+            f"Note: {gone} of these {len(paths)} files are no longer where they were indexed; "
+            "`bayestriplet index` brings the index up to date",
+            file=sys.stderr,
+        )
+    return gone > 0
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # one may not look
+        return False

@@ -1,0 +1,106 @@
+"""What Python users get back: data that print as the commands' tables do."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from bayestriplet.atomic import write_text
+from bayestriplet.evaluation.evaluator import Evaluation
+from bayestriplet.evaluation.metrics import scores_to_json
+from bayestriplet.evaluation.paired import Row, rows_of
+from bayestriplet.report.methods_figures import draw_comparison
+from bayestriplet.report.methods_table import cells, floor_cells, to_csv, to_markdown, to_rich
+from bayestriplet.report.scores import novelty_table, probability_table, score_table
+from bayestriplet.runs.comparison_folder import ComparisonFolder
+
+WIDTH = 100  # columns of a text
+
+
+def as_text(parts: Sequence[RenderableType]) -> str:
+    """Return tables and lines as plain text."""
+    console = Console(width=WIDTH, color_system=None, highlight=False)
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, str), markup=False)
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+@dataclass(frozen=True)
+class EvaluationResult(Evaluation):
+    """What was measured of a run, printed as ``bayestriplet evaluate`` does."""
+
+    @classmethod
+    def of(cls, found: Evaluation) -> "EvaluationResult":
+        """Return the same figures."""
+        return cls(**{one.name: getattr(found, one.name) for one in fields(found)})
+
+    def tables(self) -> list[RenderableType]:
+        """Return a table for each thing that was measured, and why something was not."""
+        parts: list[RenderableType] = [score_table(self.title, self.retrieval)]
+        parts += [] if self.probabilities is None else [probability_table(self.probabilities)]
+        parts += [] if self.novelty is None else [novelty_table(self.novelty)]
+        return [*parts, *([self.note] if self.note else [])]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all figures as plain values."""
+        rows = self.probabilities
+        return {
+            "retrieval": scores_to_json(self.retrieval),
+            "probabilities": None if rows is None else {way: asdict(row) for way, row in rows.items()},
+            "novelty": self.novelty,
+            "note": self.note,
+        }
+
+    def __str__(self) -> str:
+        return as_text(self.tables())
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """Methods on the same seeds, printed as ``bayestriplet compare`` does."""
+
+    data: str
+    rows: list[Row]
+    floors: dict[str, dict[str, float]]
+    """Recall in percent of raw pixels and of the untrained network."""
+    settings: dict[str, Any]
+    searched: dict[str, list[dict[str, Any]]]
+    """What the search tried for every method, with its validation Recall@1."""
+
+    @classmethod
+    def of(cls, summary: dict[str, Any]) -> "ComparisonResult":
+        """Return what a comparison's summary holds."""
+        return cls(
+            summary["data"], rows_of(summary), summary["floors"], summary["settings"],
+            summary.get("searched", {}),
+        )  # fmt: skip
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds every method was run on."""
+        return len(self.rows[0].values["recall@1"])
+
+    def cells(self) -> list[list[str]]:
+        """Return the table's cells, the headings first."""
+        return [*cells(self.rows, self.data), *floor_cells(self.floors)]
+
+    def tables(self) -> list[RenderableType]:
+        """Return the table and a line that says how to read it."""
+        title = f"{self.data}: test recall in percent, {self.seeds} seed{'s' * (self.seeds > 1)}, best first"
+        intervals = "± half of a 95% interval; 'to the best' is paired by seed."
+        one = "One seed: no intervals."
+        return [to_rich(self.cells(), title), intervals if self.seeds > 1 else one]
+
+    def __str__(self) -> str:
+        return as_text(self.tables())
+
+
+def write_comparison(result: ComparisonResult, summary: dict[str, Any], out: Path) -> None:
+    """Write the tables and plots of a comparison into its folder."""
+    folder = ComparisonFolder(out)
+    write_text(folder.markdown, to_markdown(result.cells()))
+    write_text(folder.csv, to_csv(result.cells()))
+    draw_comparison(summary, out)

@@ -1,0 +1,134 @@
+"""The map of an embedding: UMAP, a colour and a name a class."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.report.style import (
+    INK,
+    MANY,
+    MUTED,
+    NORMAL,
+    SMALL,
+    class_styles,
+    import_drawing,
+    new_figure,
+    readable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+
+def umap_figure(
+    positions: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    names: list[str],
+    title: str,
+    subtitle: str,
+) -> "Figure":
+    """Draw positions (n, 2) with a colour a class and its name at the median of its items."""
+    figure = new_figure(6.2, title, subtitle)
+    axes = figure.add_subplot()
+    present = np.unique(labels)
+    styles = dict(zip(present.tolist(), class_styles(len(present)), strict=True))
+    _scatter(axes, positions, labels, styles)
+    axes.set(xticks=[], yticks=[])
+    axes.set_xlabel("UMAP 1", size=SMALL, color=MUTED)
+    axes.set_ylabel("UMAP 2", size=SMALL, color=MUTED)
+    axes.margins(0.06)
+    for spine in axes.spines.values():
+        spine.set_color("#C4C4C4")
+    if len(present) <= MANY:
+        _add_legend(axes, [names[k] for k in present], list(styles.values()))
+    medians = np.stack([np.median(positions[labels == k], axis=0) for k in present])
+    _add_names(axes, medians, [names[k] for k in present])
+    return figure
+
+
+def _scatter(
+    axes: "Axes",
+    positions: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    styles: dict[int, tuple[str, str]],
+) -> None:
+    """Draw the items of all classes, mixed."""
+    order = np.random.default_rng(0).permutation(len(labels))  # so that no class covers the others
+    size = float(np.clip(30_000 / len(labels), 6, 36))
+    for marker in dict.fromkeys(marker for _, marker in styles.values()):
+        rows = order[[styles[label][1] == marker for label in labels[order].tolist()]]
+        colours = [styles[label][0] for label in labels[rows].tolist()]
+        axes.scatter(
+            positions[rows, 0], positions[rows, 1], s=size, c=colours, marker=marker, alpha=0.75, linewidths=0
+        )
+
+
+def _add_legend(axes: "Axes", names: list[str], styles: list[tuple[str, str]]) -> None:
+    """Put a legend to the right of the axes."""
+    lines = import_drawing("matplotlib.lines")
+    keys = [lines.Line2D([], [], color=c, marker=m, linestyle="none", markersize=7) for c, m in styles]
+    legend = axes.legend(
+        keys,
+        ["?"] * len(keys),  # the names come after: a legend drops those that begin with "_"
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+        fontsize=SMALL,
+        handletextpad=0.2,
+    )
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_text(readable(name, 24))
+
+
+def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> None:
+    """Write each class's name at its place, moved apart where names would overlap, with a line back."""
+    effects = import_drawing("matplotlib.patheffects")
+    few = len(names) <= MANY
+    size, weight, width = (NORMAL, "bold", 18) if few else (SMALL, "normal", 15)
+    line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
+    halo = [effects.withStroke(linewidth=3, foreground="white")]
+    texts = [
+        axes.annotate(
+            readable(name, width), place, place, ha="center", va="center", size=size, weight=weight,
+            color=INK, path_effects=halo, arrowprops=line,
+        )
+        for name, place in zip(names, medians.tolist(), strict=True)
+    ]  # fmt: skip
+    figure: Any = axes.figure
+    figure.draw_without_rendering()  # settles the layout, which the places depend on
+    figure.set_layout_engine("none")
+    _move_apart(axes, texts)
+
+
+def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:
+    """Move texts until none overlaps another and all lie within the axes, as far as there is room."""
+    extent = import_drawing("matplotlib.text").Text.get_window_extent  # an annotation's has its line too
+    boxes = [extent(text) for text in texts]
+    half = np.array([[box.width + 6, box.height + 2] for box in boxes]) / 2  # (P, 2)
+    place = np.array([[(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2] for box in boxes])
+    home, frame = place.copy(), axes.get_window_extent()
+    low, high = np.array([frame.x0, frame.y0]) + half, np.array([frame.x1, frame.y1]) - half
+    room = half[:, None] + half[None]  # (P, P, 2)
+    first = np.triu(np.ones(room.shape[:2]), 1) - np.tril(np.ones(room.shape[:2]), -1)
+    for _ in range(300):
+        apart = place[:, None] - place[None]  # (P, P, 2)
+        overlap = np.clip(room - np.abs(apart), 0, None)
+        overlap *= (first != 0)[..., None]
+        depth = overlap.min(-1)
+        if not depth.any():
+            break
+        # Up or down is the shorter way for words; of two at the same height the first goes up.
+        up = np.where(apart[..., 1] == 0, first, np.sign(apart[..., 1]))
+        place[:, 1] += (np.where(depth > 0, overlap[..., 1], 0) * up).sum(1) * 0.3
+        place = np.clip(place, low, high)
+    for text, new, old in zip(texts, place, home, strict=True):
+        x, y = axes.transData.inverted().transform(new)
+        text.set_position((x, y))
+        arrow = getattr(text, "arrow_patch", None)
+        if arrow is not None and np.abs(new - old).max() < 12:
+            arrow.set_visible(False)

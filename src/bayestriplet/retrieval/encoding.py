@@ -1,0 +1,41 @@
+"""Images of any kind as vectors, a part at a time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayestriplet.data.progress import Progress, report
+from bayestriplet.errors import InputTypeError
+from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.retrieval.items import Vectors
+from bayestriplet.retrieval.queries import find_files, read_files, read_queries
+
+PART = 256  # images that are held decoded at a time
+
+
+def encode_images(encoder: OnnxEncoder, given: Any, progress: Progress | None = None) -> Vectors:
+    """Return the vectors (N, D) of a path, a folder, several of them, uint8 pixels, or Pillow images."""
+    files = _files_of(given)
+    if files is None:
+        queries = read_queries(encoder, given)
+        if queries.pixels is None:
+            raise InputTypeError("images must be paths, uint8 arrays or Pillow images; got vectors")
+        return queries.vectors
+    vectors = np.empty((len(files), encoder.dim), np.float32)
+    for start in range(0, len(files), PART):
+        part = slice(start, start + PART)
+        vectors[part] = read_files(encoder, files[part]).vectors
+        report(progress, "Encoding", min(start + PART, len(files)), len(files))
+    return vectors
+
+
+def _files_of(given: Any) -> list[Path] | None:
+    """Return the files that paths and folders name; None where it is not paths that are given."""
+    if isinstance(given, str | Path):
+        return find_files([Path(given)])
+    is_list = isinstance(given, Sequence) and len(given) > 0
+    if is_list and all(isinstance(one, str | Path) for one in given):
+        return find_files(map(Path, given))
+    return None

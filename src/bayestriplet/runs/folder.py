@@ -1,0 +1,88 @@
+"""A run on disk: what it holds, its options, and its results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from bayestriplet.atomic import write_text
+from bayestriplet.config import TrainConfig, make_config, read_toml
+from bayestriplet.errors import InputError
+
+FORMAT = 1
+
+
+class RunFolder:
+    """The files of a run. Each is written completely or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.splits = path / "splits.csv"
+        self.metrics = path / "metrics.csv"
+        self.results = path / "results.json"
+        self.model = path / "model.safetensors"
+        self.posterior = path / "posterior.safetensors"
+        self.predictive = path / "predictive.safetensors"
+        self.encoder = path / "encoder.onnx"
+        self.checkpoint = path / "last.ckpt"
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """Return a run that exists and has a model."""
+        run = cls.find(path)
+        if not run.config.is_file() or not run.model.is_file():
+            raise InputError(f"{path} holds no finished run: it has no {run.model.name}")
+        return run
+
+    @classmethod
+    def find(cls, path: Path) -> "RunFolder":
+        """Return a run whose folder exists."""
+        if not path.is_dir():
+            raise InputError(f"{path}: no such run; `bayestriplet train DATA --out {path}` makes one")
+        return cls(path)
+
+    @classmethod
+    def create(cls, path: Path) -> "RunFolder":
+        """Make an empty folder for a new run, refusing one that holds anything."""
+        check_free(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{path} cannot be used for a run: {error.strerror}") from None
+        return cls(path)
+
+    def read_config(self) -> TrainConfig:
+        """Return the options of the run."""
+        return make_config(read_toml(self.config), str(self.config))
+
+    def write_config(self, config: TrainConfig) -> None:
+        """Write every option that has a value; None has no spelling in TOML and means the default anyway."""
+        values = {key: value for key, value in config.model_dump().items() if value is not None}
+        write_text(self.config, tomli_w.dumps(values))
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        write_text(self.results, json.dumps({"format": FORMAT, **results}, indent=1) + "\n")
+
+    def read_results(self) -> dict[str, Any]:
+        """Return the results of the run."""
+        try:
+            results = json.loads(self.results.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.results} cannot be read: {error}") from None
+        if not isinstance(results, dict) or results.get("format") != FORMAT:
+            raise InputError(f"{self.results} is not of format {FORMAT}, which this version reads")
+        if not isinstance(results.get("status"), str):
+            raise InputError(f"{self.results} does not say how the run ended: it has no status")
+        return results
+
+
+def check_free(path: Path) -> None:
+    """Raise where a new run would get in the way of something."""
+    try:
+        taken = path.exists() and any(path.iterdir())
+    except OSError as error:
+        raise InputError(f"{path} cannot be used for a run: {error.strerror}") from None
+    if taken:
+        raise InputError(f"{path} is not empty: choose another --out, or go on with --resume {path}")

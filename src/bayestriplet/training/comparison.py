@@ -1,0 +1,140 @@
+"""The comparison of methods: tuned alike on validation data, then run on several seeds."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.errors import InputError
+from bayestriplet.evaluation.encoders import load_encoder
+from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.paired import MEASURES
+from bayestriplet.methods import LADDERS, TUNED
+from bayestriplet.runs.comparison_folder import ComparisonFolder
+from bayestriplet.runs.metrics import read_metrics
+from bayestriplet.training.events import OnEvent
+from bayestriplet.training.plan import open_images, resolve
+from bayestriplet.training.trials import Trial, run_trials
+from bayestriplet.training.tuning import LEAST_RUNS, Search, begin, options_of
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: methods and seeds under one base of options.
+
+    ``chosen`` are options of single methods found elsewhere, for a comparison without tuning.
+    """
+
+    base: TrainConfig
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    tune: bool
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.tune and self.base.validate_every == 0:
+            raise InputError("--validate-every 0 leaves nothing to choose options by: use --no-tune")
+
+    def run(self, out: Path, jobs: int, on_event: OnEvent) -> dict[str, Any]:
+        """Make all runs that are missing, write comparison.json and return what it holds."""
+        folder = ComparisonFolder(out)
+        folder.claim(self._settings())
+        options = _Options(folder.images)
+        chosen, searched = self._choose(folder, options, jobs, on_event)
+        trials = [
+            Trial(options.in_full(chosen[method].model_copy(update={"seed": seed})))
+            for method in self.methods
+            for seed in self.seeds
+        ]
+        results = run_trials(trials, folder.runs, jobs, on_event, folder.images)
+        for trial, found in zip(trials, results, strict=True):
+            if found["status"] == "diverged":
+                raise InputError(f"{folder.run(trial.name).path} broke down: {found['reason']}")
+        summary = self._summarise(folder, trials, results) | {"searched": searched}
+        folder.write_summary(summary)
+        return summary
+
+    def _settings(self) -> dict[str, Any]:
+        return self.base.model_dump(exclude={"method", "seed", *TUNED})
+
+    def _choose(
+        self, folder: ComparisonFolder, options: "_Options", jobs: int, on_event: OnEvent
+    ) -> tuple[dict[str, TrainConfig], dict[str, list[dict[str, Any]]]]:
+        """Return each method's options, and what was tried to find them, with its validation Recall@1.
+
+        They are the best on the first seed, given ones, or those of the recipe.
+        """
+        configs = {
+            method: self.base.model_copy(
+                update={"method": method, "seed": self.seeds[0], **self.chosen.get(method, {})}
+            )
+            for method in self.methods
+        }
+        if not self.tune:
+            return configs, {}
+        search = Search(folder.runs, jobs, on_event, folder.images)
+        best = search.best({method: begin(options.in_full(config)) for method, config in configs.items()})
+        tuned = {method: {name: getattr(one, name) for name in TUNED} for method, one in best.items()}
+        return {method: configs[method].model_copy(update=tuned[method]) for method in best}, search.tried
+
+    def _summarise(
+        self, folder: ComparisonFolder, trials: list[Trial], results: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        methods: dict[str, Any] = {}
+        for trial, found in zip(trials, results, strict=True):
+            entry = methods.setdefault(trial.config.method, {"chosen": options_of(trial.config), "seeds": {}})
+            scores = found["test"][trial.config.method]
+            learning = read_metrics(folder.run(trial.name).metrics).validations
+            entry["seeds"][str(trial.config.seed)] = {
+                **{measure: 100 * scores[measure]["value"] for measure in MEASURES},
+                "validation": learning[-1][2] if learning else None,
+                "seconds": found["seconds"],
+                "learning": learning,
+            }
+        return {
+            "data": results[0]["data"], "settings": self._settings(), "tuned": self.tune,
+            "ladders": {name: ladder.rungs for name, ladder in LADDERS.items()}, "methods": methods,
+            "floors": _measure_floors(folder, trials[0]),
+        }  # fmt: skip
+
+
+def least_runs(methods: int, seeds: int, tune: bool) -> int:
+    """Return how many runs a comparison takes; a search that has to go far takes more."""
+    return methods * (
+        seeds + (LEAST_RUNS - 1 if tune else 0)
+    )  # the best of the search is the first seed's run
+
+
+class _Options:
+    """Fills options in as the data of their seed ask for; the data of a seed are opened once."""
+
+    def __init__(self, images: Path) -> None:
+        self.images = images
+        self._frames: dict[int, LabelledImages] = {}
+
+    def in_full(self, config: TrainConfig) -> TrainConfig:
+        """Return every option with its value, but for the workers, which change nothing."""
+        if config.seed not in self._frames:
+            images = open_images(config, cache=self.images)
+            self._frames[config.seed] = replace(images, pixels=None, paths=())  # labels and splits are enough
+        full = resolve(config, self._frames[config.seed])
+        return full.model_copy(update={"workers": config.workers})
+
+
+def _measure_floors(folder: ComparisonFolder, trial: Trial) -> dict[str, dict[str, float]]:
+    """Return the test recalls, in percent, of raw pixels and a run's untrained network, measured once."""
+    known = folder.read_floors(trial.name)
+    if known is not None:
+        return known
+    config = trial.config
+    images = open_images(config.model_copy(update={"label_noise": 0.0}), cache=folder.images)
+    encoder = load_encoder(folder.run(trial.name).model, trusted=config.backbone)
+    queries = select_items(images, "test", encoder)
+    scores = evaluate(encoder, queries, seed=config.seed, weights=config.weights)
+    floors = {
+        name: {measure: 100 * scores[name][measure].value for measure in MEASURES}
+        for name in ("untrained", "raw pixels")
+    }
+    folder.write_floors(trial.name, floors)
+    return floors

@@ -1,0 +1,128 @@
+"""What is written when a training has ended: the encoder, its class distributions, and the results."""
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from bayestriplet.atomic import replacing
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.progress import Progress
+from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.evaluation.embeddings import Embedded, embed
+from bayestriplet.evaluation.encoders import save_encoder
+from bayestriplet.evaluation.metrics import Scores, scores_to_json
+from bayestriplet.evaluation.predictive_of import fit_predictive
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.onnx_export import export_onnx
+from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.runs.encoder_files import fingerprint, fingerprint_of, onnx_metadata
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.posterior import write_posterior as write_posterior_file
+from bayestriplet.training.callbacks import Validation
+from bayestriplet.training.events import OnEvent, PhaseEvent, WarningEvent
+
+PACKAGES = ("bayestriplet", "torch", "lightning", "monai", "pytorch-metric-learning", "faiss-cpu", "numpy")
+PART = 4096  # items that the posterior is updated with at a time
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a training ended."""
+
+    encoder: Encoder
+    validation: Validation
+    steps: int
+    seconds: float
+    stopped_by: int
+    """Number of the signal that stopped it before its last step; 0 for none."""
+
+    def best_encoder(self) -> Encoder:
+        """Return the network that validated best, on the CPU and in eval mode."""
+        if self.validation.best_weights:
+            self.encoder.load_state_dict(self.validation.best_weights)
+        return self.encoder.cpu().eval()
+
+    def results(
+        self, config: TrainConfig, images: LabelledImages, scores: dict[str, Scores] | None
+    ) -> dict[str, Any]:
+        """Return what results.json holds."""
+        validation = self.validation
+        return {
+            "data": images.name,
+            "classes": list(images.classes),
+            "method": config.method,
+            "seed": config.seed,
+            "status": "interrupted" if self.stopped_by else "finished",
+            "stopped_by": self.stopped_by or None,
+            "steps": self.steps,
+            "best_step": validation.best_step,
+            "validation_recall@1": validation.best if validation.best >= 0 else None,
+            "seconds": round(self.seconds, 1),
+            "test": None if scores is None else scores_to_json(scores),
+            "versions": {
+                "python": platform.python_version(),
+                **{name: version(name) for name in PACKAGES},
+            },
+        }
+
+
+def diverged(config: TrainConfig, reason: str) -> dict[str, Any]:
+    """Return what results.json holds of a training that broke down: in a search it is the worst."""
+    return {
+        "method": config.method,
+        "seed": config.seed,
+        "status": "diverged",
+        "reason": reason,
+        "validation_recall@1": 0.0,
+        "test": None,
+    }
+
+
+def write_encoder(run: RunFolder, encoder: Encoder) -> None:
+    """Write the model file of a run."""
+    save_encoder(encoder, run.model)
+
+
+def write_posterior(
+    run: RunFolder, encoder: Encoder, images: LabelledImages, workers: int, progress: Progress | None = None
+) -> None:
+    """Fit the posterior exactly, without memory, to the final network's training embeddings.
+
+    How it is read to predict is fitted to the validation embeddings and written beside it.
+    """
+
+    def embedded(split: str) -> Embedded:
+        rows = images.indices(split)
+        vectors = embed(encoder, images, rows, workers, progress, "Fitting the posterior")
+        return Embedded(vectors, images.labels[rows])
+
+    classes, train = images.classes, embedded("train")
+    posterior = ClassPosterior(len(classes), encoder.info.dim, dtype=torch.float64)
+    for start in range(0, len(train.labels), PART):
+        part = slice(start, start + PART)
+        posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
+    state = {name: value.numpy() for name, value in posterior.state_dict().items()}
+    write_posterior_file(run.posterior, classes, posterior.prior, state)
+    digest = fingerprint(encoder.info, encoder.arrays())
+    fit_predictive(posterior, classes, digest, train, embedded("val")).save(run.predictive)
+
+
+def write_onnx(run: RunFolder, encoder: Encoder, on_event: OnEvent) -> None:
+    """Write the encoder for searching; a training is worth keeping also where that cannot be done."""
+    on_event(PhaseEvent("Exporting the encoder", 0, 0))
+    try:
+        export(run, encoder)
+    except (InputError, MissingDependencyError) as error:
+        run.encoder.unlink(missing_ok=True)  # of an earlier network of this run
+        on_event(WarningEvent(str(error)))
+
+
+def export(run: RunFolder, encoder: Encoder) -> None:
+    """Write encoder.onnx of a run whose model file is there."""
+    metadata = onnx_metadata(encoder.info, fingerprint_of(run.model))
+    with replacing(run.encoder) as partial:
+        export_onnx(encoder, metadata, partial)

@@ -1,0 +1,60 @@
+"""What a training will do, before it does it: its data, its options in full, and its batches."""
+
+import os
+from pathlib import Path
+
+from bayestriplet.config import EPOCHS_OF_THE_PAPER, LEAST_INTERVAL, LEAST_STEPS, TrainConfig
+from bayestriplet.data.batches import KINDS, Batches
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.progress import Progress
+from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
+from bayestriplet.data.sources import open_data
+
+
+def open_images(
+    config: TrainConfig, progress: Progress | None = None, cache: Path | None = None
+) -> LabelledImages:
+    """Return the images of a run: without the classes held out, its training items made as hard as asked.
+
+    With a ``cache`` decoded images are kept in that folder, and read from there the next time.
+    """
+    images = open_data(
+        config.data, seed=config.seed, per_class=config.per_class, size=config.size,
+        skip_bad=config.skip_bad, progress=progress,
+    )  # fmt: skip
+    if config.without is not None:
+        images, _ = hold_out(images, config.without)
+    if config.imbalance is not None:
+        images = make_imbalanced(images, config.imbalance, config.seed)
+    if config.label_noise:
+        images = make_noisy(images, config.label_noise, config.seed)
+    return images
+
+
+def resolve(config: TrainConfig, images: LabelledImages) -> TrainConfig:
+    """Return the options in full: what the recipe, the data and the library's own defaults make of them.
+
+    A config.toml that was written with them means the same to a later version with other defaults.
+    """
+    config = config.resolved(len(images.classes))
+    epoch = make_batches(config, images).batches_per_epoch
+    limits = [config.max_steps, config.max_epochs and config.max_epochs * epoch]
+    steps = min((limit for limit in limits if limit), default=max(EPOCHS_OF_THE_PAPER * epoch, LEAST_STEPS))
+    every = max(epoch, LEAST_INTERVAL) if config.validate_every is None else config.validate_every
+    workers = images.default_workers() if config.workers is None else config.workers
+    return config.model_copy(update={"max_steps": steps, "validate_every": every, "workers": workers})
+
+
+def make_batches(config: TrainConfig, images: LabelledImages) -> Batches:
+    """Return this process's batches of a resolved config."""
+    labels = images.labels[images.indices("train")]
+    world, rank = ranks(config)
+    return KINDS[config.batches](
+        labels, config.batch_size or 0, config.max_steps, seed=config.seed, rank=rank, world=world
+    )
+
+
+def ranks(config: TrainConfig) -> tuple[int, int]:
+    """Return how many processes train and which one this is, also before Lightning has started them."""
+    world = int(os.environ.get("WORLD_SIZE", config.devices))
+    return world, int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", 0)))

@@ -1,0 +1,253 @@
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import create_model
+
+from bayestriplet import BUT, recall_at_k
+from bayestriplet.config import TrainConfig, make_config
+from bayestriplet.data.regimes import hold_out
+from bayestriplet.data.sources import open_data
+from bayestriplet.errors import InputError
+from bayestriplet.training import trials
+from bayestriplet.training.comparison import Comparison
+from bayestriplet.training.trials import Trial, run_trials
+
+NETWORK = {"backbone": "tests.training.networks:small", "dim": 8}
+BASE = {"data": "digits", "max_steps": 6, "validate_every": 3, "augment": False, **NETWORK}
+
+
+class Silent:
+    def __init__(self):
+        self.made, self.known = [], []
+
+    def started(self, trial):
+        pass
+
+    def finished(self, trial, results, was_there):
+        (self.known if was_there else self.made).append(trial.name)
+
+
+def base(**options):
+    return make_config(BASE | options, "test")
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Runs are made here instead of in a process each, which takes seconds to start."""
+
+    def here(missing, folder, jobs, watcher, results):
+        for trial in missing:
+            trials.check_disk(folder)
+            trials._run_one(trial.config, folder / trial.name)
+            results[trial.name] = trials.read_finished(folder / trial.name)
+            watcher.finished(trial, results[trial.name], was_there=False)
+
+    monkeypatch.setattr(trials, "_run_missing", here)
+
+
+def test_a_comparison_writes_its_tables_and_is_never_repeated(tmp_path):
+    comparison, first, second = Comparison(base(), ("but", "nca"), (0, 1), tune=False), Silent(), Silent()
+    summary = comparison.run(tmp_path / "out", 1, first)
+    assert len(first.made) == 4
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "settings.json",
+        "comparison.json",
+        "table.md",
+        "table.csv",
+        "floors.json",
+        "runs",
+        "recall.png",
+        "learning.png",
+    }
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["methods"].keys() == {"but", "nca"}
+    seed = summary["methods"]["but"]["seeds"]["1"]
+    assert (seed["learning"][-1][0], seed["learning"][-1][2]) == (6, seed["validation"])
+    assert set(summary["floors"]) == {"untrained", "raw pixels"}
+    assert comparison.run(tmp_path / "out", 1, second)["methods"] == summary["methods"]
+    assert (second.made, len(second.known)) == ([], 4)
+
+
+def test_an_interrupted_run_is_gone_on_with_and_a_half_written_one_made_again(tmp_path):
+    trial, watcher = Trial(base()), Silent()
+    run_trials([trial], tmp_path, 1, watcher)
+    whole = trials.read_finished(tmp_path / trial.name)
+    (tmp_path / trial.name / "results.json").unlink()
+    shutil.copy(tmp_path / trial.name / "last.ckpt", tmp_path / "kept")
+    (tmp_path / trial.name / "last.ckpt").write_bytes(b"half")
+    run_trials([trial], tmp_path, 1, watcher)
+    again = trials.read_finished(tmp_path / trial.name)
+    assert again["test"] == whole["test"]
+    shutil.rmtree(tmp_path / trial.name)
+    (tmp_path / trial.name).mkdir()
+    (tmp_path / trial.name / "config.toml").write_text("data = 'dig")
+    run_trials([trial], tmp_path, 1, watcher)
+    assert trials.read_finished(tmp_path / trial.name)["test"] == whole["test"]
+
+
+def test_a_broken_result_is_named_and_the_other_runs_stay(tmp_path):
+    first, second = Trial(base()), Trial(base(seed=1))
+    run_trials([first, second], tmp_path, 1, Silent())
+    (tmp_path / first.name / "results.json").write_text("{")
+    with pytest.raises(InputError, match=f"delete .*{first.name} to repeat that run"):
+        run_trials([first, second], tmp_path, 1, Silent())
+    assert trials.read_finished(tmp_path / second.name)["status"] == "finished"
+
+
+def test_a_folder_of_another_comparison_is_refused(tmp_path):
+    Comparison(base(), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    with pytest.raises(InputError, match="holds a comparison with max_steps 6, not 7: choose another --out"):
+        Comparison(base(max_steps=7), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    with pytest.raises(InputError, match=r"holds a comparison with data 'digits', not 'mnist'"):
+        Comparison(base(data="mnist"), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match="is not empty and holds no comparison"):
+        Comparison(base(), ("but",), (0,), tune=False)._claim(tmp_path / "other")
+
+
+def test_no_free_disk_is_one_line_before_a_run_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "LEAST_DISK", 10**18)
+    with pytest.raises(InputError, match="MB of free disk; finished runs stay"):
+        run_trials([Trial(base())], tmp_path, 1, Silent())
+
+
+def test_different_options_have_different_folders():
+    names = {Trial(base(**options)).name for options in ({}, {"seed": 1}, {"lr": 0.1}, {"method": "bh"})}
+    assert len(names) == 4
+    assert Trial(base()).name == Trial(base()).name
+
+
+def test_a_run_made_with_another_recipe_is_another_run(monkeypatch):
+    before = {method: Trial(base(method=method)).name for method in ("but", "bunca", "bh")}
+    monkeypatch.setitem(BUT.sampling["default"], "noise", 0.7)
+    after = {method: Trial(base(method=method)).name for method in before}
+    assert [method for method in before if before[method] != after[method]] == ["but"]
+
+
+def test_a_run_made_before_an_option_existed_is_still_known():
+    before = Trial(base(lr=0.1)).name
+    longer = create_model("Longer", __base__=TrainConfig, another=(float, 1.0))
+    assert Trial(longer(**base(lr=0.1).model_dump())).name == before
+    assert Trial(longer(**base(lr=0.1).model_dump(), another=2.0)).name != before
+
+
+def test_options_chosen_elsewhere_are_used_without_tuning(tmp_path):
+    chosen = {"but": {"margin": 0.4, "lr": 2e-3}}
+    comparison = Comparison(base(), ("but", "ba"), (0,), tune=False, chosen=chosen)
+    summary = comparison.run(tmp_path / "out", 1, Silent())
+    assert summary["methods"]["but"]["chosen"] == {"lr": 2e-3, "margin": 0.4, "normalize": True}
+    assert summary["methods"]["ba"]["chosen"] == {"lr": 5e-3, "margin": 0.2, "normalize": True}
+
+
+def test_without_tuning_a_recipe_is_followed(tmp_path):
+    comparison = Comparison(base(recipe="paper"), ("bunca",), (0,), tune=False)
+    chosen = comparison.run(tmp_path / "out", 1, Silent())["methods"]["bunca"]["chosen"]
+    assert chosen == {"lr": 1e-5, "temperature": 1.0, "normalize": False}
+
+
+def test_nothing_is_tuned_without_validations(tmp_path):
+    with pytest.raises(InputError, match="--validate-every 0 leaves nothing to choose options by"):
+        Comparison(base(validate_every=0), ("but",), (0,), tune=True).run(tmp_path / "out", 1, Silent())
+    assert not (tmp_path / "out").exists()
+    summary = Comparison(base(validate_every=0), ("but",), (0,), False).run(tmp_path / "out", 1, Silent())
+    assert summary["methods"]["but"]["seeds"]["0"]["validation"] is None
+
+
+def test_floors_are_those_of_the_first_seed_whatever_was_compared_in_the_folder_before(tmp_path):
+    Comparison(base(), ("but",), (0,), tune=False).run(tmp_path / "used", 1, Silent())
+    comparison = Comparison(base(), ("but",), (1,), tune=False)
+    used, new = (comparison.run(tmp_path / folder, 1, Silent()) for folder in ("used", "new"))
+    assert used["floors"] == new["floors"]
+
+
+def test_floors_are_measured_on_the_items_that_methods_are(tmp_path):
+    comparison = Comparison(base(without="3,5,8"), ("but",), (0,), tune=False)
+    floors = comparison.run(tmp_path / "out", 1, Silent())["floors"]
+    images, _ = hold_out(open_data("digits", seed=0), "3,5,8")
+    test = images.indices("test")
+    pixels = images.read(test).reshape(len(test), -1).astype("float32")
+    assert floors["raw pixels"]["recall@1"] == pytest.approx(
+        100 * recall_at_k(pixels, images.labels[test], (1,))[1]
+    )
+
+
+def test_options_that_break_down_are_the_worst_of_a_search_and_not_repeated(tmp_path):
+    trial, watcher = Trial(base(method="proxy-nca", normalize=False, lr=1e30)), Silent()
+    for _ in range(2):
+        (found,) = run_trials([trial], tmp_path, 1, watcher)
+        assert (found["status"], found["validation_recall@1"]) == ("diverged", 0.0)
+    assert (watcher.made, watcher.known) == ([trial.name], [trial.name])
+    comparison = Comparison(base(), ("proxy-nca",), (0,), False, {"proxy-nca": {"lr": 1e30}})
+    with pytest.raises(InputError, match=r"proxy-nca-seed0-.* broke down: .* try a lower --lr"):
+        comparison.run(tmp_path / "out", 1, watcher)
+
+
+KILLED = """
+from pathlib import Path
+from bayestriplet.config import make_config
+from bayestriplet.training.trials import Trial, run_trials
+
+class Silent:
+    def started(self, trial): pass
+    def finished(self, *_): pass
+
+if __name__ == "__main__":
+    config = make_config({"data": "digits", "max_steps": 1_000_000, "width": 0.25}, "test")
+    run_trials([Trial(config)], Path("runs"), 1, Silent())
+"""
+
+
+DYING = """
+import os
+import signal
+
+def factory(channels, dim):
+    os.kill(os.getpid(), signal.SIGKILL)  # as the system does when memory runs out
+"""
+
+
+def test_a_run_that_the_system_kills_is_told_in_one_line(tmp_path):
+    (tmp_path / "dying.py").write_text(DYING)
+    arguments = (
+        "compare digits --methods but --seeds 1 --no-tune --max-steps 2 --backbone dying:factory --out o"
+    )
+    command = [Path(sys.executable).with_name("bayestriplet"), *arguments.split()]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 1
+    assert "was killed, perhaps for want of memory" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_the_runs_of_a_comparison_that_is_killed_end_with_it(tmp_path):
+    (tmp_path / "long.py").write_text(KILLED)
+    process = subprocess.Popen([sys.executable, "long.py"], cwd=tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    try:
+        wait_until(lambda: list(tmp_path.glob("runs/*/metrics.csv")), 60)
+        workers = [Path(f"/proc/{number}") for number in children.read_text().split()]
+        assert workers
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(worker.exists() for worker in workers), 20)
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_the_least_number_of_runs_is_known_before(tmp_path):
+    comparison, watcher = Comparison(base(max_steps=1), ("but", "nca"), (0, 1), tune=True), Silent()
+    comparison.run(tmp_path / "out", 1, watcher)
+    assert len(watcher.made) >= comparison.least_runs() == 22
+    assert len(set(watcher.made)) == len(watcher.made)
+    assert Comparison(base(), ("but", "nca"), (0, 1), tune=False).least_runs() == 4

@@ -4,9 +4,20 @@ import numpy as np
 from matplotlib.text import Text
 from PIL import Image
 
-from bayestriplet.report.style import SMALL, save_figure
+from bayestriplet.report.figure import save_figure
+from bayestriplet.report.fonts import use_fonts
+from bayestriplet.report.style import SMALL
 
 AWKWARD = ["adenocarcinoma, well differentiated", "$5 and $6", "_hidden", "two\nlines", "0", "Ünïcode ß"]
+LONG_DATA = "WWWWWWWW-colorectal-cancer-tiles-of-nine-classes_$100_WWWWWWWW"
+LONG_NAMES = [
+    "WWWWWWWWWWWWWWWWWWWWWWWW",
+    "腺癌组织高分化淋巴细胞浸润黏液间质平滑肌脂肪背景碎片正常",
+    "adenocarcinoma, well differentiated",
+    "an_underscored_name_without_any_blank_in_it",
+    "غدية سرطانية جيدة التمايز جدا",
+    "$W$W$W$W$W$W$W$W$W$W$W$W",
+]
 
 
 def names_of(number):
@@ -31,5 +42,46 @@ def assert_is_good(figure, path):
     assert min(text.get_size() for text in figure.findobj(Text) if text.get_text()) >= SMALL
 
 
+def long_names_of(number):
+    return [f"{LONG_NAMES[k % 6]} {k // 6}" for k in range(number)]
+
+
+def visible_texts(figure):
+    """Draw a figure and return its texts with the boxes that they take, in pixels."""
+    use_fonts(figure)
+    figure.draw_without_rendering()
+    axes = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    hidden = {id(label) for axis in axes for label in _beyond(axis)}
+    texts = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    return [(text.get_text(), Text.get_window_extent(text)) for text in texts if id(text) not in hidden]
+
+
+def _beyond(axis):
+    """Return the labels of ticks beyond the ends of an axis, which are not drawn."""
+    low, high = sorted(axis.get_view_interval())
+    ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
+    return [label for place, label in ticks if not low <= place <= high]
+
+
+def texts_inside(figure):
+    """Return whether every text lies inside the figure, and say which does not."""
+    width, height = figure.bbox.width, figure.bbox.height
+    outside = [
+        (text, box)
+        for text, box in visible_texts(figure)
+        if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height
+    ]
+    for text, box in outside:
+        print(f"{text!r} at {box.extents.round()} is not inside {width:.0f} x {height:.0f}")
+    return not outside
+
+
+def overlapping_texts(figure):
+    """Return the pairs of texts that overlap by more than a pixel."""
+    boxes = [(text, box.padded(-0.5)) for text, box in visible_texts(figure)]
+    return [(a, b) for i, (a, box) in enumerate(boxes) for b, other in boxes[:i] if box.overlaps(other)]
+
+
 def words_of(figure):
-    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+    """Return the texts of a figure, each in one line."""
+    return [" ".join(text.get_text().split()) for text in figure.findobj(Text) if text.get_text()]

@@ -6,7 +6,7 @@ import pytest
 from bayestriplet.report.curves_figure import curves_figure, smooth
 from bayestriplet.report.style import METHOD_COLOURS
 from bayestriplet.runs.metrics import Curves
-from tests.report.drawings import assert_is_good, words_of
+from tests.report.drawings import LONG_DATA, assert_is_good, texts_inside, words_of
 
 
 def curves_of(recall, steps=100):
@@ -50,3 +50,8 @@ def test_smoothing_is_a_centred_mean(width):
         np.nanmean(padded[i + first : i + first + width]) if width > 1 else values[i] for i in range(20)
     ]
     np.testing.assert_allclose(smooth(values, width), expected)
+
+
+@pytest.mark.parametrize("best", [0, 50, 99])
+def test_texts_stay_inside_wherever_the_best_step_is(best):
+    assert texts_inside(curves_figure(curves_of({best: 1.0}), f"Training BUT on {LONG_DATA}", "#0072B2"))

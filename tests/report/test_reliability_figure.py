@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from bayestriplet.evaluation.calibration import reliability
+from bayestriplet.report.figure import save_figure
 from bayestriplet.report.reliability_figure import reliability_figure
-from bayestriplet.report.style import save_figure
-from tests.report.drawings import assert_is_good, words_of
+from tests.report.drawings import LONG_DATA, assert_is_good, overlapping_texts, texts_inside, words_of
 
 
 def drawn_items(number, classes, seed=0):
@@ -28,3 +28,10 @@ def test_probabilities_that_are_all_right_or_all_wrong_can_be_drawn(tmp_path):
     for k in (0, 1):
         figure = reliability_figure(np.eye(3)[[0, 1, 2, 0]], np.array([k, k + 1, 2 * (1 - k), k]), "items")
         save_figure(figure, tmp_path / f"{k}.png")
+
+
+@pytest.mark.parametrize("classes", [2, 9, 50])
+def test_texts_stay_inside_and_apart(classes):
+    figure = reliability_figure(*drawn_items(500, classes), f"test items of {LONG_DATA}")
+    assert texts_inside(figure)
+    assert not overlapping_texts(figure)

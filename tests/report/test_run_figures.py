@@ -6,8 +6,8 @@ from bayestriplet.config import make_config
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.evaluator import Evaluator
 from bayestriplet.report import run_figures
+from bayestriplet.report.figure import new_figure
 from bayestriplet.report.run_figures import draw_run_figures
-from bayestriplet.report.style import new_figure
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.training.run import TrainingRun
 

@@ -13,19 +13,10 @@ import numpy as np
 from ablation_tables import ablation_tables, bold, recipe_table
 from scipy.stats import ttest_rel
 
-from bayestriplet.evaluation.paired import (
-    Difference,
-    Row,
-    cells,
-    difference,
-    floor_cells,
-    paper_recall,
-    rank,
-    rows_of,
-    to_markdown,
-)
+from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
+from bayestriplet.report.figure import save_figure
 from bayestriplet.report.methods_figures import learning_figure, regimes_figure
-from bayestriplet.report.style import save_figure
+from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, to_markdown
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -254,7 +245,8 @@ def draw_pictures(folder: Path = PICTURES) -> None:
         return
     quality = json.loads(path.read_text(encoding="utf-8"))
     if quality["regimes"]:
-        regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
+        named = {name.replace(" a class", " per class"): found for name, found in quality["regimes"].items()}
+        regimes = {name: rows_of(summary) for name, summary in named.items()}
         save_figure(regimes_figure(regimes), folder / "regimes.png")
     if "curves" in quality:  # of PathMNIST alone
         save_figure(learning_figure(quality["curves"], seconds=False), folder / "learning.png")

@@ -145,12 +145,7 @@ def regimes_figure(regimes: dict[str, list[Row]]) -> "Figure":
         for row in rows:
             at = place + 0.35 - spread * (methods.index(row.method) + 0.5)
             _draw_difference(axes, row, difference(row, best), at, is_best=row is best)
-    axes.set_xscale("symlog", linthresh=1.0, linscale=1.2)
-    axes.set_xlim(right=max(0.25, axes.get_xlim()[1]))
-    ticks = import_drawing("matplotlib.ticker")
-    axes.xaxis.set_major_locator(ticks.FixedLocator(REGIME_TICKS))
-    axes.xaxis.set_major_formatter(ticks.StrMethodFormatter("{x:g}"))
-    axes.xaxis.set_minor_locator(ticks.NullLocator())
+    _scale_points(axes)
     labels = [fit(name, WIDEST_REGIME, NORMAL, lines=2) for name in reversed(names)]
     axes.set_yticks(range(len(regimes)), labels)
     axes.set_ylim(-0.6, len(regimes) - 0.4)
@@ -161,6 +156,16 @@ def regimes_figure(regimes: dict[str, list[Row]]) -> "Figure":
     axes.tick_params(axis="y", labelsize=NORMAL, colors=INK)
     axes.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
+
+
+def _scale_points(axes: "Axes") -> None:
+    """Make the scale of points linear up to 1 and logarithmic beyond, with plain numbers."""
+    axes.set_xscale("symlog", linthresh=1.0, linscale=1.2)
+    axes.set_xlim(right=max(0.25, axes.get_xlim()[1]))
+    ticks = import_drawing("matplotlib.ticker")
+    axes.xaxis.set_major_locator(ticks.FixedLocator(REGIME_TICKS))
+    axes.xaxis.set_major_formatter(ticks.StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_locator(ticks.NullLocator())
 
 
 def _explain_regimes(regimes: dict[str, list[Row]]) -> str:

@@ -75,14 +75,18 @@ def retrieval_figure(rows: list[Retrieval], names: list[str], title: str, subtit
         show_picture(place(QUERY_LEFT, top), row.image, INK, 1.6)
         for rank, (image, label) in enumerate(zip(row.near, row.near_labels, strict=True)):
             axes = place(FIRST_LEFT + rank * STEP, top)
-            if label == row.label:
-                show_picture(axes, image, "#9A9A9A", 0.8)
-            else:
-                show_picture(axes, image, ACCENT, 3.0)
-                cross_out(axes)
-                name = _fit_below(words[label])
-                axes.set_xlabel(name, size=SMALL, color=ACCENT, labelpad=3, linespacing=LINE_SPACING)
+            _draw_neighbour(axes, image, None if label == row.label else words[label])
     return figure
+
+
+def _draw_neighbour(axes: "Axes", image: NDArray[np.uint8], wrong: str | None) -> None:
+    """Draw a neighbour, crossed out with its class below if that is wrong."""
+    if wrong is None:
+        show_picture(axes, image, "#9A9A9A", 0.8)
+        return
+    show_picture(axes, image, ACCENT, 3.0)
+    cross_out(axes)
+    axes.set_xlabel(_fit_below(wrong), size=SMALL, color=ACCENT, labelpad=3, linespacing=LINE_SPACING)
 
 
 def _name_labels(rows: list[Retrieval], names: list[str]) -> tuple[dict[int, str], str]:

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from bayestriplet.evaluation.paired import Difference, half_width, to_markdown
+from bayestriplet.evaluation.paired import Difference, half_width
+from bayestriplet.report.methods_table import to_markdown
 
 PAPER = "paper's protocol"
 CORRECTIONS = {  # the group of an ablation, its row without the correction, its row with it

@@ -1,8 +1,10 @@
 import pytest
+import typer
 
-from bayestriplet.cli.compare import TUNED, parse_methods, parse_seeds
+from bayestriplet.cli.app import app
+from bayestriplet.cli.compare import parse_methods, parse_seeds
 from bayestriplet.errors import InputError
-from bayestriplet.training import tuning
+from bayestriplet.methods import TUNED
 from tests.cli.test_app import SMALL, assert_one_line, run
 
 
@@ -61,4 +63,7 @@ def test_compare_needs_a_folder_and_known_methods(tmp_path):
 
 
 def test_no_option_of_compare_is_one_that_it_searches():
-    assert set(TUNED) == {"method", "seed", *tuning.TUNED}
+    command = typer.main.get_command(app).commands["compare"]
+    options = {parameter.name for parameter in command.params}
+    assert options & {"method", "seed", *TUNED} == set()
+    assert {"recipe", "max_steps", "jobs"} <= options

@@ -8,9 +8,12 @@ import torch
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, to_tensor
-from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
-from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
+from bayestriplet.evaluation.encoders import save_encoder
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_export import export_onnx
 from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.runs.encoder_files import fingerprint_of, onnx_metadata
 from tests.data.pictures import make_folder
 
 
@@ -27,7 +30,8 @@ def make_run(path, **changes):
         encoder.train()(torch.rand(16, info.channels, info.size, info.size))  # statistics of batch norm
     path.mkdir(parents=True, exist_ok=True)
     save_encoder(encoder.eval(), path / "model.safetensors")
-    export_onnx(encoder, fingerprint_of(path / "model.safetensors"), path / "encoder.onnx")
+    metadata = onnx_metadata(encoder.info, fingerprint_of(path / "model.safetensors"))
+    export_onnx(encoder, metadata, path / "encoder.onnx")
     return encoder
 
 
@@ -74,7 +78,7 @@ def test_a_backbone_that_cannot_be_exported_is_one_line(tmp_path):
     encoder = make_run(tmp_path)
     encoder.backbone = Odd()
     with pytest.raises(InputError, match=r"backbone 'resnet18' cannot be written as ONNX: [^\n]+$"):
-        export_onnx(encoder, "", tmp_path / "odd.onnx")
+        export_onnx(encoder, {}, tmp_path / "odd.onnx")
     assert not (tmp_path / "odd.onnx").exists()
 
 

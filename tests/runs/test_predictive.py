@@ -11,8 +11,8 @@ from scipy.stats import multivariate_t, percentileofscore
 from bayestriplet import ClassPosterior, NIWPrior
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import Embedded
-from bayestriplet.evaluation.predictive_file import write_predictive
-from bayestriplet.retrieval import predictive
+from bayestriplet.evaluation.predictive_of import fit_predictive
+from bayestriplet.runs import predictive
 from bayestriplet.runs.predictive import Predictive
 
 SIZES = (50, 12, 0, 1)  # items a class: one class is absent, one has a single item
@@ -32,9 +32,8 @@ def make_file(folder, dim=3, held_out=(40, 40, 5, 3)):
     train, kept = make_items(SIZES, dim, 0), make_items(held_out, dim, 1)
     posterior = ClassPosterior(len(SIZES), dim, dtype=torch.float64)
     posterior.update(torch.from_numpy(train.vectors), torch.from_numpy(train.labels))
-    (folder / "model").write_bytes(b"weights")
     path = folder / "predictive.safetensors"
-    write_predictive(path, folder / "model", posterior, NAMES, train, kept)
+    fit_predictive(posterior, NAMES, "of an encoder", train, kept).save(path)
     return train, kept, path
 
 

@@ -1,7 +1,7 @@
 import csv
-import hashlib
 import json
 import math
+import signal
 import warnings
 from pathlib import Path
 
@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 from lightning.pytorch import Trainer
-from rich.console import Console
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bayestriplet import recall_at_k
@@ -18,12 +16,13 @@ from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import embed
-from bayestriplet.model.encoder import load_encoder
+from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.runs.encoder_files import fingerprint_of
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.splits import open_run_data
-from bayestriplet.training import callbacks
-from bayestriplet.training import run as training
+from bayestriplet.training import callbacks, plan, stopping
+from bayestriplet.training.events import WarningEvent
 from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.run import TrainingRun
 from tests.posterior.test_statistics import slow_statistics
@@ -38,7 +37,7 @@ SMALL = {
 
 
 def make_run(out, **options):
-    return TrainingRun(make_config(SMALL | options, "test"), out, Console(quiet=True))
+    return TrainingRun(make_config(SMALL | options, "test"), out)
 
 
 def train(out, resume=False, export=False, **options):
@@ -49,13 +48,14 @@ def train(out, resume=False, export=False, **options):
 
 def stop_at(monkeypatch, step):
     """Ask for a stop, as Ctrl-C does, during the given step."""
-    original = callbacks.Interruption.on_train_batch_end
+    original = stopping.Interruption.on_train_batch_end
 
     def ask(self, trainer, module, *rest):
-        self.asked = self.asked or trainer.global_step == step
+        if trainer.global_step == step:
+            self.asked = signal.SIGINT
         original(self, trainer, module, *rest)
 
-    monkeypatch.setattr(callbacks.Interruption, "on_train_batch_end", ask)
+    monkeypatch.setattr(stopping.Interruption, "on_train_batch_end", ask)
 
 
 def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
@@ -101,7 +101,7 @@ def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_o
     right = predictive.probabilities(items).argmax(1) == run.images.labels[test]
     assert right.mean() > 0.7
     assert predictive.classes == run.images.classes
-    assert predictive.encoder == hashlib.sha256(run.folder.model.read_bytes()).hexdigest()
+    assert predictive.encoder == fingerprint_of(run.folder.model)
     assert len(predictive.held_out) == len(run.images.indices("val"))
     assert 20 < predictive.novelty(items).mean() < 80  # test items are like validation items
 
@@ -266,25 +266,22 @@ def test_every_regime_trains_and_is_part_of_the_config(regime, tmp_path):
 # Warnings and errors
 
 
-def warned(monkeypatch, tmp_path, **options):
-    lines = []
-    monkeypatch.setattr(
-        "bayestriplet.training.progress.TrainingProgress.warn", lambda _, text: lines.append(text)
-    )
-    train(tmp_path / "run", **options)
-    return lines
+def warned(tmp_path, **options):
+    events = []
+    TrainingRun(make_config(SMALL | options, "test"), tmp_path / "run", events.append).fit()
+    return [event.text for event in events if isinstance(event, WarningEvent)]
 
 
 def test_a_collapsed_embedding_is_warned_about(tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks, "embed", lambda *_: np.ones((359, 16), dtype=np.float32))
     monkeypatch.setattr(callbacks, "recall_at_k", lambda *_: {1: 0.1})
-    assert any("collapse" in line for line in warned(monkeypatch, tmp_path, max_steps=10))
+    assert any("collapse" in line for line in warned(tmp_path, max_steps=10))
 
 
 def test_triplets_that_are_never_active_are_warned_about(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddingModule, "active_share", lambda _: 0.0)
     monkeypatch.setattr(callbacks, "IDLE_STEPS", 40)
-    assert any("no triplet was active" in line for line in warned(monkeypatch, tmp_path, max_steps=60))
+    assert any("no triplet was active" in line for line in warned(tmp_path, max_steps=60))
 
 
 def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(tmp_path, monkeypatch):
@@ -299,7 +296,6 @@ def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(t
 def test_a_network_that_diverges_ends_training_with_one_line(tmp_path):
     with pytest.raises(DivergenceError, match=r"training failed at step .*: embeddings must be finite"):
         train(tmp_path / "run", lr=1e30, normalize=False, validate_every=100)
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
@@ -330,11 +326,17 @@ def test_a_full_disk_ends_training_with_one_line_and_leaves_no_half_checkpoint(e
 
 
 def test_a_full_disk_at_the_end_can_be_gone_on_from(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
+    original = Path.write_bytes
+
+    def full(self, content):
+        raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("safetensors.torch.save_file", full)
+        patch.setattr(
+            Path,
+            "write_bytes",
+            lambda self, content: full(self, content) if "model" in self.name else original(self, content),
+        )
         with pytest.raises(InputError, match=r"model.safetensors cannot be written: .*No space left"):
             train(tmp_path / "run")
     _, scores = train(tmp_path / "run", resume=True)
@@ -367,13 +369,13 @@ def test_files_of_a_run_can_be_read_by_anyone(tmp_path):
 
 
 def test_without_validation_items_the_last_network_is_kept(tmp_path, monkeypatch):
-    original = training.open_data
+    original = plan.open_data
 
     def without_val(*arguments, **options):
         images = original(*arguments, **options)
         return images.subset(np.flatnonzero(images.splits != "val"))
 
-    monkeypatch.setattr(training, "open_data", without_val)
+    monkeypatch.setattr(plan, "open_data", without_val)
     train(tmp_path / "run", max_steps=4)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["best_step"], results["validation_recall@1"]) == (4, None)
@@ -423,8 +425,8 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
         train(tmp_path / "run", resume=True, max_steps=4)
 
 
-def test_a_run_without_a_checkpoint_cannot_be_resumed(tmp_path):
-    with pytest.raises(InputError, match=r"has no last.ckpt to resume from"):
+def test_what_is_no_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(InputError, match="holds no run to resume: start one with --out"):
         train(tmp_path / "nothing", resume=True)
 
 

@@ -64,7 +64,7 @@ class Evaluator:
         if predictive is None:
             missing = f"No probabilities: {self.run.predictive} is missing; a new training writes it."
             return Evaluation(title, rows, note=missing if is_own else "")
-        vectors = self._embed_splits(images)
+        vectors = self.embed_splits(images)
         for held_out, items in (("test", vectors.test), ("validation", vectors.val)):
             if not len(items.labels):
                 note = f"No probabilities: {UNTRAINED.format(split=held_out)}."
@@ -105,7 +105,7 @@ class Evaluator:
         against = "" if among is None else f" against {len(among.indices):,} of {gallery}"
         return f"{len(queries.indices):,} {split} items of {images.name}{against}, in percent", rows
 
-    def _embed_splits(self, images: LabelledImages) -> RunVectors:
+    def embed_splits(self, images: LabelledImages) -> RunVectors:
         """Embed the three splits of the run, but for held-out items of classes without training items."""
         trained = np.unique(images.labels[images.indices("train")])
         parts = []

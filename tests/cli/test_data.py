@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from bayestriplet.cli import data as command
 from bayestriplet.errors import DataError, InputError
-from tests.data.pictures import make_folder
+from tests.data.pictures import make_folder, ramp, save_deep
 
 
 def run(*arguments):
@@ -88,6 +88,16 @@ def test_check_counts_classes_and_splits(tmp_path):
     assert "Read as: 40 x 40, colour" in done.output
     assert "Ignored: 1 " in done.output
     assert "No bad files" in done.output
+
+
+@pytest.mark.parametrize(("bits", "said"), [(12, "16-bit files hold 12 bits: 4,095 is white."), (16, None)])
+def test_check_says_how_many_bits_16_bit_files_hold(tmp_path, bits, said):
+    for name in "ab":
+        for i in range(3):
+            save_deep(tmp_path / name / f"{i}.png", ramp(bits))
+    done = run("check", tmp_path)
+    assert done.exit_code == 0
+    assert said in done.output if said else "16-bit" not in done.output
 
 
 def test_check_lists_every_bad_file_and_fails(tmp_path):

@@ -80,6 +80,7 @@ def _print_counts(examined: "Examined") -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from bayestriplet.data.depth import FULL
     from bayestriplet.data.splits import SPLITS
 
     images = examined.images
@@ -97,6 +98,8 @@ def _print_counts(examined: "Examined") -> None:
     colour = "grey" if images.channels == 1 else "colour"
     typer.echo(f"Stored: {', '.join(shown)}{more}")
     typer.echo(f"Read as: {images.size} x {images.size}, {colour}")
+    if images.bits < FULL:
+        typer.echo(f"16-bit files hold {images.bits} bits: {2**images.bits - 1:,} is white.")
     if examined.ignored:
         typer.echo(f"Ignored: {examined.ignored} (hidden, of other types, or links that leave the folder)")
 

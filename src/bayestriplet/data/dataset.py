@@ -46,6 +46,8 @@ class LabelledImages:
     """(n, size, size, channels) when the images are in memory."""
     paths: tuple[Path, ...] | None = None
     """(n,) when they are files."""
+    bits: int = 16
+    """How many bits a 16-bit file is scaled by that does not declare its own."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -68,7 +70,7 @@ class LabelledImages:
         paths = self.paths or ()
         out = np.empty((len(wanted), self.size, self.size, self.channels), dtype=np.uint8)
         for row, index in enumerate(wanted):
-            out[row] = decode(paths[index], self.size, self.channels)
+            out[row] = decode(paths[index], self.size, self.channels, bits=self.bits)
         return out
 
     def subset(self, keep: NDArray[np.int64]) -> "LabelledImages":

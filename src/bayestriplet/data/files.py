@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.depth import bits_for
 from bayestriplet.data.images import Inspection, import_pillow, inspect
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.progress import Progress, report
@@ -55,13 +56,14 @@ def examine(listing: Listing, seed: int, size: int | None, progress: Progress | 
         kind=listing.kind,
         groups=None if listing.groups is None else listing.groups[good],
         paths=tuple(listing.paths[i] for i in good),
+        bits=bits_for(max((found.most for found in kept), default=0)),
     )
     given = None if listing.splits is None else listing.splits[good]
     images = _split(images, given, seed, listing.source)
     return Examined(images, bad, listing.ignored, tuple(seen.most_common()))
 
 
-def take_listed(listing: Listing, size: int, channels: int) -> LabelledImages:
+def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -> LabelledImages:
     """Return the set of all files, unopened: a bad one is an error when it is read. All are in train."""
     return LabelledImages(
         name=listing.name,
@@ -74,6 +76,7 @@ def take_listed(listing: Listing, size: int, channels: int) -> LabelledImages:
         kind=listing.kind,
         groups=listing.groups,
         paths=listing.paths,
+        bits=bits,
     )
 
 

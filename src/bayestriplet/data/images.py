@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.data.depth import FULL, declared_bits, holding_bits, is_deep, to_eight_bits
 from bayestriplet.errors import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
     from PIL import Image
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-FORMATS = ("PNG", "JPEG", "TIFF", "BMP")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".jp2", ".j2k")
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "JPEG2000")
 MAX_PIXELS = 64_000_000
 
 
@@ -29,40 +30,52 @@ class Inspection:
     mode: str = ""
     """As stored, in Pillow's words."""
     grey: bool = False
+    most: int = 0
+    """The highest value stored in a 16-bit file that does not declare its bits."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A decoded image in mode L or RGB, and what its file was like."""
+
+    image: "Image.Image"
+    mode: str
+    most: int = 0
 
 
 class _BadImageError(Exception):
     """Carries the problem of a file, as a phrase that follows its name."""
 
 
-def decode(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+def decode(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return the image (size, size, channels): the shorter side resized to ``size``, then the centre.
 
-    Transparency is laid on white, 16 bits are scaled to 8 and the camera's orientation is applied.
+    Transparency is laid on white and the camera's orientation is applied. Grey of 16 bits is scaled to
+    8 by the bits that the file declares, or else by ``bits``: 2^bits - 1 is white.
     """
     try:
-        return decode_one(path, size, channels)
+        return decode_one(path, size, channels, bits=bits)
     except DataError as bad:
         raise DataError(f"{bad}; replace or remove it, or leave such files out with --skip-bad") from None
 
 
-def decode_one(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+def decode_one(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return an image as :func:`decode` does; the error of a bad one says what it is, and no more."""
-    return shape_image(load_image(path), size, channels)
+    return shape_image(load_image(path, bits=bits), size, channels)
 
 
-def load_image(path: Path) -> "Image.Image":
+def load_image(path: Path, *, bits: int = FULL) -> "Image.Image":
     """Return the whole image of a file, upright, in mode L or RGB."""
     try:
-        return _load(path)[0]
+        return _load(path, bits).image
     except _BadImageError as bad:
         raise DataError(f"{path} {bad}") from None
 
 
-def decode_bytes(content: bytes, size: int, channels: int) -> NDArray[np.uint8]:
+def decode_bytes(content: bytes, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return the image that the content of a file is, as :func:`decode_one` does."""
     try:
-        return shape_image(_load(io.BytesIO(content))[0], size, channels)
+        return shape_image(_load(io.BytesIO(content), bits).image, size, channels)
     except _BadImageError as bad:
         raise DataError(f"the file {bad}") from None
 
@@ -98,10 +111,11 @@ def problem(path: Path) -> str | None:
 def inspect(path: Path) -> Inspection:
     """Decode a file entirely and return what it holds."""
     try:
-        image, mode = _load(path)
+        found = _load(path)
     except _BadImageError as bad:
         return Inspection(problem=str(bad))
-    return Inspection(None, image.width, image.height, mode, image.mode == "L")
+    image = found.image
+    return Inspection(None, image.width, image.height, found.mode, image.mode == "L", found.most)
 
 
 def import_pillow() -> None:
@@ -112,8 +126,8 @@ def import_pillow() -> None:
         raise MissingDependencyError("reading image files needs Pillow: pip install pillow") from error
 
 
-def _load(file: Path | io.BytesIO) -> tuple["Image.Image", str]:
-    """Return the decoded image in mode L or RGB, and the mode it is stored in."""
+def _load(file: Path | io.BytesIO, bits: int = FULL) -> _Loaded:
+    """Decode a file."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -121,8 +135,11 @@ def _load(file: Path | io.BytesIO) -> tuple["Image.Image", str]:
             raise _BadImageError("is empty")
         with Image.open(file, formats=FORMATS) as image:
             _check_header(image)
+            declared = declared_bits(image)
             image.load()
-            return _to_eight_bits(image), image.mode
+            return (
+                _load_deep(image, declared, bits) if is_deep(image) else _Loaded(_convert(image), image.mode)
+            )
     except _BadImageError:
         raise
     except UnidentifiedImageError:
@@ -187,17 +204,22 @@ def _phrase(error: Exception) -> str:
     return f"cannot be read: {reason or type(error).__name__}"
 
 
-def _to_eight_bits(image: "Image.Image") -> "Image.Image":
-    """Return the image upright, in mode L or RGB."""
+def _load_deep(image: "Image.Image", declared: int | None, bits: int) -> _Loaded:
+    """Return an image of more than 8 bits, upright, with 8."""
     from PIL import Image, ImageOps
 
-    stored = image.format
+    upright = ImageOps.exif_transpose(image)
+    values = np.clip(np.asarray(upright), 0, 65535).astype(np.uint16)
+    own = holding_bits(values, declared, image.format)
+    eight = Image.fromarray(to_eight_bits(values, own or bits))
+    return _Loaded(eight, image.mode, 0 if own else int(values.max()))
+
+
+def _convert(image: "Image.Image") -> "Image.Image":
+    """Return an image of 8 bits or fewer upright, in mode L or RGB."""
+    from PIL import Image, ImageOps
+
     image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16") or (image.mode == "I" and stored == "PNG"):
-        values = np.clip(np.asarray(image), 0, 65535).astype(np.uint32)
-        values += 128
-        values //= 257
-        return Image.fromarray(values.astype(np.uint8))
     if image.mode in ("I", "F"):
         kind = "32-bit" if image.mode == "I" else "floating-point"
         raise _BadImageError(f"has {kind} pixels; convert it to 8 or 16 bits")

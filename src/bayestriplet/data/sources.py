@@ -9,6 +9,7 @@ import numpy as np
 
 from bayestriplet.checks import check_whole, nearest
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.depth import FULL
 from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
 from bayestriplet.data.images import import_pillow, shape_pixels
@@ -97,17 +98,28 @@ def examine_data(
 
 
 def list_data(
-    data: str, *, size: int, channels: int, skip_bad: bool = False, progress: Progress | None = None
+    data: str,
+    *,
+    size: int,
+    channels: int,
+    bits: int = 16,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
 ) -> LabelledImages:
     """Return all items of a data set, whose image files are to be read in this form.
 
     They are opened only to find the bad ones with ``skip_bad``. One class is enough, and files
     without any, in a folder or a manifest, are of the class "". What is in memory keeps its own channels.
+    16-bit files that do not declare their bits are scaled by ``bits``.
     """
     check_whole("size", size, 1)
-    examined, _ = _open(
-        data, 0, lambda listing: Examined(take_listed(listing, size, channels)), progress, labelled=False
-    )
+    if check_whole("bits", bits, 1) > FULL:
+        raise InputError(f"bits must be at most {FULL}; got {bits}")
+
+    def look(listing: Listing) -> Examined:
+        return Examined(take_listed(listing, size, channels, bits=bits))
+
+    examined, _ = _open(data, 0, look, progress, labelled=False)
     images = examined.images
     if skip_bad and images.paths is not None:
         images = leave_out_bad(images, progress)

@@ -100,6 +100,18 @@ def test_check_says_how_many_bits_16_bit_files_hold(tmp_path, bits, said):
     assert said in done.output if said else "16-bit" not in done.output
 
 
+def test_check_follows_links_where_that_is_wanted(tmp_path):
+    root = make_folder(tmp_path / "pets", {"cat": 5, "dog": 5})
+    elsewhere = make_folder(tmp_path / "elsewhere", {"cow": 5})
+    (root / "cow").symlink_to(elsewhere / "cow", target_is_directory=True)
+    done = run("check", root)
+    assert "Links that leave the folder: 1; --follow-links follows them" in done.output
+    assert "cow" not in done.output
+    done = run("check", root, "--follow-links")
+    assert "15 of 12 x 12 RGB" in done.output
+    assert "Links" not in done.output
+
+
 def test_check_lists_every_bad_file_and_fails(tmp_path):
     root = make_folder(tmp_path / "pets", {"cat": 5, "dog": 5})
     for i in range(15):

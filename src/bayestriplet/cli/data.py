@@ -13,6 +13,7 @@ app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, a
 
 Seed = Annotated[int, typer.Option(min=0, help="Of the splits the source leaves open.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Side to resize the images to.")]
+FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links that leave the folder.")]
 
 
 @app.command("list")
@@ -55,13 +56,14 @@ def check(
     data: Annotated[str, typer.Argument(metavar="PATH", help="Folder, .csv manifest, .npz file or name.")],
     seed: Seed = 0,
     size: Size = None,
+    follow_links: FollowLinks = False,
 ) -> None:
     """Decode every image; show classes, splits, sizes and every bad file. Exit code 1 if there are any."""
     from bayestriplet.data.dataset import few_items
     from bayestriplet.data.sources import examine_data
 
     with progress_bar() as progress:
-        examined = examine_data(data, seed=seed, size=size, progress=progress)
+        examined = examine_data(data, seed=seed, size=size, follow_links=follow_links, progress=progress)
     _print_counts(examined)
     for name, problem in examined.bad:
         typer.echo(f"{name} {problem}")
@@ -102,6 +104,8 @@ def _print_counts(examined: "Examined") -> None:
         typer.echo(f"16-bit files hold {images.bits} bits: {2**images.bits - 1:,} is white.")
     if examined.ignored:
         typer.echo(f"Ignored: {examined.ignored} (hidden, of other types, or links that leave the folder)")
+    if examined.links:
+        typer.echo(f"Links that leave the folder: {examined.links}; --follow-links follows them")
 
 
 def _tell_if_here(name: str) -> str:

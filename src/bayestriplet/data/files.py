@@ -34,6 +34,8 @@ class Examined:
     ignored: int = 0
     seen: tuple[tuple[str, int], ...] = ()
     """Sizes and modes with how often they occur, most frequent first."""
+    links: int = 0
+    """How many of the ignored are links that leave the folder."""
 
 
 def examine(listing: Listing, seed: int, size: int | None, progress: Progress | None = None) -> Examined:
@@ -60,7 +62,7 @@ def examine(listing: Listing, seed: int, size: int | None, progress: Progress | 
     )
     given = None if listing.splits is None else listing.splits[good]
     images = _split(images, given, seed, listing.source)
-    return Examined(images, bad, listing.ignored, tuple(seen.most_common()))
+    return Examined(images, bad, listing.ignored, tuple(seen.most_common()), listing.links)
 
 
 def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -> LabelledImages:

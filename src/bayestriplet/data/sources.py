@@ -72,6 +72,7 @@ def open_data(
     per_class: int | None = None,
     size: int | None = None,
     skip_bad: bool = False,
+    follow_links: bool = False,
     progress: Progress | None = None,
 ) -> LabelledImages:
     """Return a data set by name (mnist, digits, crc:FOLDER, pathmnist:FILE) or path (folder, .csv, .npz).
@@ -79,10 +80,12 @@ def open_data(
     Every image file is decoded once first; a bad one is an error unless ``skip_bad``. ``seed``
     decides the splits that the source leaves open and which at most ``per_class`` training items a
     class are kept; validation and test stay whole. ``size`` is the side the images are resized to.
+    Links that leave a folder are followed only with ``follow_links``.
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
-    examined, source = _open(data, seed, _examining(seed, size, progress), progress)
+    look = _examining(seed, size, progress)
+    examined, source = _open(data, seed, look, progress, follow_links=follow_links)
     images = check_examined(examined, source, skip_bad)
     if per_class is not None:
         images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
@@ -90,10 +93,16 @@ def open_data(
 
 
 def examine_data(
-    data: str, *, seed: int = 0, size: int | None = None, progress: Progress | None = None
+    data: str,
+    *,
+    seed: int = 0,
+    size: int | None = None,
+    follow_links: bool = False,
+    progress: Progress | None = None,
 ) -> Examined:
     """Return what :func:`open_data` would find, bad files listed instead of raised."""
-    examined, _ = _open(data, seed, _examining(seed, size, progress), progress)
+    look = _examining(seed, size, progress)
+    examined, _ = _open(data, seed, look, progress, follow_links=follow_links)
     return replace(examined, images=_resize(examined.images, size, progress))
 
 
@@ -104,6 +113,7 @@ def list_data(
     channels: int,
     bits: int = 16,
     skip_bad: bool = False,
+    follow_links: bool = False,
     progress: Progress | None = None,
 ) -> LabelledImages:
     """Return all items of a data set, whose image files are to be read in this form.
@@ -119,7 +129,7 @@ def list_data(
     def look(listing: Listing) -> Examined:
         return Examined(take_listed(listing, size, channels, bits=bits))
 
-    examined, _ = _open(data, 0, look, progress, labelled=False)
+    examined, _ = _open(data, 0, look, progress, labelled=False, follow_links=follow_links)
     images = examined.images
     if skip_bad and images.paths is not None:
         images = leave_out_bad(images, progress)
@@ -157,23 +167,29 @@ def _examining(seed: int, size: int | None, progress: Progress | None) -> Look:
 
 
 def _open(
-    data: str, seed: int, look: Look, progress: Progress | None, labelled: bool = True
+    data: str,
+    seed: int,
+    look: Look,
+    progress: Progress | None,
+    *,
+    labelled: bool = True,
+    follow_links: bool = False,
 ) -> tuple[Examined, Path]:
     check_whole("seed", seed, 0)
     data = os.fspath(data)
     name, colon, rest = data.partition(":")
     try:
         if name in SOURCES:
-            return _open_named(name, rest if colon else None, seed, look, progress)
-        return _open_path(data, look, labelled)
+            return _open_named(name, rest if colon else None, seed, look, progress, follow_links)
+        return _open_path(data, look, labelled, follow_links)
     except OSError as error:  # a name too long, a folder without permission, a drive that went away
         raise DataError(f"{error.filename or data} cannot be read: {error.strerror or error}") from error
 
 
-def _open_path(data: str, look: Look, labelled: bool) -> tuple[Examined, Path]:
+def _open_path(data: str, look: Look, labelled: bool, follow_links: bool) -> tuple[Examined, Path]:
     path = _to_path(data)
     if data and path.is_dir():
-        return look(list_folder(path, labelled)), path
+        return look(list_folder(path, labelled, follow_links=follow_links)), path
     if path.suffix.lower() == ".csv" and path.is_file():
         return look(list_manifest(path, labelled)), path
     if path.suffix.lower() == ".npz" and path.is_file():
@@ -186,7 +202,7 @@ def _open_path(data: str, look: Look, labelled: bool) -> tuple[Examined, Path]:
 
 
 def _open_named(
-    name: str, where: str | None, seed: int, look: Look, progress: Progress | None
+    name: str, where: str | None, seed: int, look: Look, progress: Progress | None, follow_links: bool
 ) -> tuple[Examined, Path]:
     if name in EXAMPLES:
         if not where:
@@ -197,7 +213,7 @@ def _open_named(
         if not path.exists():
             raise DataError(f"there is no file or folder {path}; see 'bayestriplet data get {name}'")
         if name == "crc":
-            return look(list_crc(path)), path
+            return look(list_crc(path, follow_links=follow_links)), path
         return _in_memory(open_npz(path), path), path
     if where is not None:
         raise InputError(f"{name} takes no path; got {name}:{where}")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".jp2", ".j2k")
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "JPEG2000")
+OPTIONAL = {"WEBP": ("webp", "WebP"), "JPEG2000": ("jpg_2000", "JPEG 2000")}
+"""Formats that Pillow can be built without: its name of the feature, and ours."""
 MAX_PIXELS = 64_000_000
 
 
@@ -143,7 +145,7 @@ def _load(file: Path | io.BytesIO, bits: int = FULL) -> _Loaded:
     except _BadImageError:
         raise
     except UnidentifiedImageError:
-        raise _BadImageError("is not an image") from None
+        raise _BadImageError(_foreign_problem(file)) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _BadImageError(_size_problem(*_stored_size(file))) from None
     except Exception as error:  # a decoder given hostile bytes may raise anything; each is a bad file
@@ -154,12 +156,37 @@ def _check_header(image: "Image.Image") -> None:
     """Refuse what must not be decoded, from the header alone."""
     if image.width * image.height > MAX_PIXELS:
         raise _BadImageError(_size_problem(*image.size))
+    if image.format in OPTIONAL:
+        _check_build(image.format)
     if image.format == "TIFF":
         if _has_second_page(image):
             raise _BadImageError("has more than one page")
     # Phones store a preview or a depth map behind the photo (MPO): there the first frame is the photo.
     elif image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
         raise _BadImageError(f"is animated ({frames} frames)")
+
+
+def _check_build(form: str) -> None:
+    """Refuse a format that this build of Pillow lacks the library for."""
+    from PIL import features
+
+    feature, name = OPTIONAL[form]
+    if not features.check(feature):
+        raise _BadImageError(
+            f"is {name}, which this build of Pillow cannot read; install another or convert the file"
+        )
+
+
+def _foreign_problem(file: Path | io.BytesIO) -> str:
+    """Return what is wrong with a file that Pillow does not know: WebP may be what it lacks."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            start = opened.read(16)
+    else:
+        start = bytes(file.getbuffer()[:16])
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        _check_build("WEBP")
+    return "is not an image"
 
 
 def _has_second_page(image: "Image.Image") -> bool:
@@ -176,20 +203,18 @@ def _size_problem(width: int, height: int) -> str:
 
 
 def _stored_size(file: Path | io.BytesIO) -> tuple[int, int]:
-    """Return the size in the header of a file too large for ``Image.open``, which does not tell it."""
-    from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
+    """Return the size in the header of a file too large for ``Image.open``, which does not say."""
+    from PIL import Image
 
-    for plugin in (
-        PngImagePlugin.PngImageFile,
-        JpegImagePlugin.JpegImageFile,
-        TiffImagePlugin.TiffImageFile,
-        BmpImagePlugin.BmpImageFile,
-    ):
+    for form in FORMATS:
+        plugin = Image.OPEN[form][0]
         try:
             if isinstance(file, io.BytesIO):
                 file.seek(0)
-            with plugin(file) as image:
+            with plugin(file, "") as image:  # type: ignore[arg-type]
                 return image.size
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise _BadImageError("has more than 64 million pixels") from None  # WebP refuses by itself
         except (SyntaxError, ValueError, OSError):
             continue
     raise _BadImageError("is not an image")

@@ -112,6 +112,18 @@ def test_check_follows_links_where_that_is_wanted(tmp_path):
     assert "Links" not in done.output
 
 
+def test_check_prints_what_is_doubtful(tmp_path):
+    root = make_folder(tmp_path / "pets", {"cat": 20, "Cat": 20, "dog": 6})
+    (root / "dog" / "copy.png").write_bytes((root / "cat" / "3.png").read_bytes())
+    done = run("check", root)
+    assert done.exit_code == 0
+    lines = [line for line in done.output.splitlines() if line.startswith("Warning: ")]
+    assert len(lines) == 5
+    assert "Warning: classes with a single validation image, never a match: dog" in lines
+    assert "differ only in letter case or surrounding space: 'Cat' (20 images) and 'cat' (20" in lines[2]
+    assert "2 images have an identical one in another class: cat/3.png (cat) and dog/copy.png" in lines[3]
+
+
 def test_check_lists_every_bad_file_and_fails(tmp_path):
     root = make_folder(tmp_path / "pets", {"cat": 5, "dog": 5})
     for i in range(15):

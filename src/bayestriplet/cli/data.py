@@ -59,7 +59,7 @@ def check(
     follow_links: FollowLinks = False,
 ) -> None:
     """Decode every image; show classes, splits, sizes and every bad file. Exit code 1 if there are any."""
-    from bayestriplet.data.dataset import few_items
+    from bayestriplet.data.audit import data_warnings
     from bayestriplet.data.sources import examine_data
 
     with progress_bar() as progress:
@@ -72,7 +72,7 @@ def check(
         typer.echo(f"{len(examined.bad)} of {total} files are bad; --skip-bad leaves them out of a training")
         raise typer.Exit(1)
     typer.echo("No bad files.")
-    for warning in few_items(examined.images):
+    for warning in data_warnings(examined.images, thorough=True):
         typer.echo(f"Warning: {warning}")
 
 

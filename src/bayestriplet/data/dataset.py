@@ -48,6 +48,8 @@ class LabelledImages:
     """(n,) when they are files."""
     bits: int = 16
     """How many bits a 16-bit file is scaled by that does not declare its own."""
+    digests: NDArray[np.uint64] | None = None
+    """(n,) of the pixels of files, by which identical ones are found; None where they were not opened."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -83,6 +85,7 @@ class LabelledImages:
             groups=None if self.groups is None else self.groups[keep],
             pixels=None if self.pixels is None else self.pixels[keep],
             paths=None if self.paths is None else tuple(self.paths[i] for i in keep),
+            digests=None if self.digests is None else self.digests[keep],
         )
 
 

@@ -59,6 +59,7 @@ def examine(listing: Listing, seed: int, size: int | None, progress: Progress | 
         groups=None if listing.groups is None else listing.groups[good],
         paths=tuple(listing.paths[i] for i in good),
         bits=bits_for(max((found.most for found in kept), default=0)),
+        digests=np.array([found.digest for found in kept], dtype=np.uint64),
     )
     given = None if listing.splits is None else listing.splits[good]
     images = _split(images, given, seed, listing.source)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.depth import FULL, declared_bits, holding_bits, is_deep, to_eight_bits
+from bayestriplet.data.digests import digest_of
 from bayestriplet.errors import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Inspection:
     grey: bool = False
     most: int = 0
     """The highest value stored in a 16-bit file that does not declare its bits."""
+    digest: int = 0
+    """Of the decoded pixels; of the stored values where these have 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class _Loaded:
 
     image: "Image.Image"
     mode: str
+    values: NDArray[np.uint16] | None = None
+    """(H, W) as stored, of a 16-bit file."""
     most: int = 0
 
 
@@ -117,7 +122,8 @@ def inspect(path: Path) -> Inspection:
     except _BadImageError as bad:
         return Inspection(problem=str(bad))
     image = found.image
-    return Inspection(None, image.width, image.height, found.mode, image.mode == "L", found.most)
+    digest = digest_of(np.asarray(image) if found.values is None else found.values)
+    return Inspection(None, image.width, image.height, found.mode, image.mode == "L", found.most, digest)
 
 
 def import_pillow() -> None:
@@ -237,7 +243,7 @@ def _load_deep(image: "Image.Image", declared: int | None, bits: int) -> _Loaded
     values = np.clip(np.asarray(upright), 0, 65535).astype(np.uint16)
     own = holding_bits(values, declared, image.format)
     eight = Image.fromarray(to_eight_bits(values, own or bits))
-    return _Loaded(eight, image.mode, 0 if own else int(values.max()))
+    return _Loaded(eight, image.mode, values, 0 if own else int(values.max()))
 
 
 def _convert(image: "Image.Image") -> "Image.Image":

@@ -38,9 +38,19 @@ class Examined:
     """How many of the ignored are links that leave the folder."""
 
 
-def examine(listing: Listing, seed: int, size: int | None, progress: Progress | None = None) -> Examined:
-    """Decode every file once and return the set of the good ones; a class may be left without any."""
-    inspections = _inspect_all(listing.paths, progress)
+def examine(
+    listing: Listing,
+    seed: int,
+    size: int | None,
+    progress: Progress | None = None,
+    *,
+    found: Sequence[Inspection] | None = None,
+) -> Examined:
+    """Return the set of the good files; a class may be left without any.
+
+    Every file is decoded once, unless what :func:`inspect_all` ``found`` is known.
+    """
+    inspections = inspect_all(listing.paths, progress) if found is None else found
     good = [i for i, found in enumerate(inspections) if found.problem is None]
     bad = tuple((listing.ids[i], found.problem) for i, found in enumerate(inspections) if found.problem)
     seen = Counter(
@@ -85,7 +95,7 @@ def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -
 
 def leave_out_bad(images: LabelledImages, progress: Progress | None = None) -> LabelledImages:
     """Return the set of those files that can be read; every one is decoded."""
-    found = _inspect_all(images.paths or (), progress)
+    found = inspect_all(images.paths or (), progress)
     good = np.flatnonzero([one.problem is None for one in found]).astype(np.int64)
     if not len(good):
         raise DataError(f"{images.name}: every image is bad, {images.ids[0]} {found[0].problem}")
@@ -121,7 +131,8 @@ def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, so
     return replace(images, splits=splits)
 
 
-def _inspect_all(paths: Sequence[Path], progress: Progress | None) -> list[Inspection]:
+def inspect_all(paths: Sequence[Path], progress: Progress | None) -> list[Inspection]:
+    """Decode every file, several at a time, and return what each holds."""
     import_pillow()
     found: list[Inspection] = []
     # Pillow warns of odd tags in files it decodes well, and lets other threads run while it decodes.

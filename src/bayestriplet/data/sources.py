@@ -9,7 +9,9 @@ import numpy as np
 
 from bayestriplet.checks import check_whole, nearest
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.decoded import examine_once
 from bayestriplet.data.depth import FULL
+from bayestriplet.data.digits import open_digits
 from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
 from bayestriplet.data.images import import_pillow, shape_pixels
@@ -18,10 +20,9 @@ from bayestriplet.data.manifest import list_manifest
 from bayestriplet.data.mnist import open_mnist
 from bayestriplet.data.npz import open_npz
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.data.splits import choose_per_class, split_stratified
-from bayestriplet.errors import DataError, InputError, MissingDependencyError
+from bayestriplet.data.splits import choose_per_class
+from bayestriplet.errors import DataError, InputError
 
-DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
 Look = Callable[[Listing], Examined]
 MEMORY_LIMIT = 8_000_000_000  # bytes an in-memory set may be enlarged to
 
@@ -73,6 +74,7 @@ def open_data(
     size: int | None = None,
     skip_bad: bool = False,
     follow_links: bool = False,
+    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> LabelledImages:
     """Return a data set by name (mnist, digits, crc:FOLDER, pathmnist:FILE) or path (folder, .csv, .npz).
@@ -81,10 +83,13 @@ def open_data(
     decides the splits that the source leaves open and which at most ``per_class`` training items a
     class are kept; validation and test stay whole. ``size`` is the side the images are resized to.
     Links that leave a folder are followed only with ``follow_links``.
+    With a folder as ``cache``, files are decoded once: their pixels are kept in it, and memory-mapped.
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
     look = _examining(seed, size, progress)
+    if cache is not None:
+        look = _examining_once(seed, size, Path(cache), follow_links, skip_bad, progress)
     examined, source = _open(data, seed, look, progress, follow_links=follow_links)
     images = check_examined(examined, source, skip_bad)
     if per_class is not None:
@@ -166,6 +171,23 @@ def _examining(seed: int, size: int | None, progress: Progress | None) -> Look:
     return look
 
 
+def _examining_once(
+    seed: int, size: int | None, cache: Path, follow_links: bool, skip_bad: bool, progress: Progress | None
+) -> Look:
+    """Return how files are taken whose pixels are kept in a folder."""
+    if size is not None:
+        check_whole("size", size, 1)
+
+    def look(listing: Listing) -> Examined:
+        _check_class_number(listing.classes, listing.source)
+        import_pillow()
+        return examine_once(
+            listing, seed, size, cache, follow_links=follow_links, skip_bad=skip_bad, progress=progress
+        )
+
+    return look
+
+
 def _open(
     data: str,
     seed: int,
@@ -227,29 +249,6 @@ def _to_path(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         return Path(text)
-
-
-def open_digits(seed: int) -> LabelledImages:
-    """Return scikit-learn's bundled digits, 60/20/20; their values 0..16 become 0..255."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise MissingDependencyError(
-            "digits needs scikit-learn: pip install 'bayestriplet[train]'"
-        ) from error
-    found = load_digits()
-    labels = found.target.astype(np.int64)
-    return LabelledImages(
-        name="digits",
-        classes=tuple("0123456789"),
-        labels=labels,
-        splits=split_stratified(labels, DIGITS_SHARES, seed),
-        ids=tuple(f"digits/{i}" for i in range(len(labels))),
-        channels=1,
-        size=8,
-        kind="digits",
-        pixels=np.rint(found.images * (255 / 16)).astype(np.uint8)[..., None],
-    )
 
 
 def _check_class_number(classes: tuple[str, ...], source: Path) -> None:

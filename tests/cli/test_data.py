@@ -37,7 +37,7 @@ def test_list_names_every_set_and_whether_it_is_here():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "said"),
     [
         (
             "crc",
@@ -52,10 +52,10 @@ def test_list_names_every_set_and_whether_it_is_here():
         ("digits", ["nothing to download", "bayestriplet train digits"]),
     ],
 )
-def test_get_tells_where_to_get_what_it_does_not_download(name, told):
+def test_get_says_where_to_get_what_it_does_not_download(name, said):
     done = run("get", name)
     assert done.exit_code == 0
-    for part in [*told, "bayestriplet train "]:
+    for part in [*said, "bayestriplet train "]:
         assert part in done.output
 
 

@@ -59,7 +59,7 @@ def test_images_are_decoded_once_and_then_read_from_the_folder(root, cache):
     assert first.pixels.shape == (24, 30, 30, 3)
     before = first.read(range(24))
     repaint(root / "a" / "03.bmp", keep_time=True)
-    (again,) = (open_data(str(root), cache=cache),)
+    again = open_data(str(root), cache=cache)
     np.testing.assert_array_equal(again.read(range(24)), before)  # what is kept, not what is there now
     assert isinstance(again.pixels, np.memmap)
     repaint(root / "a" / "03.bmp", keep_time=False)

@@ -174,7 +174,7 @@ def test_the_orientation_of_the_camera_is_applied(tmp_path):
         ("RGBA", (3, 3, 3, 9), False),
     ],
 )
-def test_grey_is_told_by_the_mode(tmp_path, mode, colour, grey):
+def test_the_mode_says_whether_an_image_is_grey(tmp_path, mode, colour, grey):
     Image.new(mode, (5, 9), colour).save(tmp_path / "a.png")
     found = inspect(tmp_path / "a.png")
     assert (found.width, found.height, found.mode, found.grey) == (5, 9, mode, grey)

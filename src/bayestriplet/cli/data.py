@@ -27,14 +27,14 @@ def list_sets() -> None:
     table = Table("name", "what", "images", "classes", "from", "here")
     for name, source in SOURCES.items():
         count = f"{source.images:,}"
-        table.add_row(name, source.what, count, str(source.classes), source.origin, _tell_if_here(name))
+        table.add_row(name, source.what, count, str(source.classes), source.origin, _describe_presence(name))
     Console().print(table)
     typer.echo("Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST.")
 
 
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="One of those that 'data list' shows.")]) -> None:
-    """Download a data set, or tell where it is to be had, and what to do next."""
+    """Download a data set, or say where to download it, and what to do next."""
     from bayestriplet.data.mnist import get_mnist, mnist_folder
     from bayestriplet.data.sources import EXAMPLES, SOURCES, check_name
 
@@ -65,6 +65,7 @@ def check(
     with progress_bar() as progress:
         examined = examine_data(data, seed=seed, size=size, follow_links=follow_links, progress=progress)
     _print_counts(examined)
+    _print_facts(examined)
     for name, problem in examined.bad:
         typer.echo(f"{name} {problem}")
     if examined.bad:
@@ -77,12 +78,11 @@ def check(
 
 
 def _print_counts(examined: "Examined") -> None:
-    """Print a row a class with its number of images in every split, then what the images are like."""
+    """Print a row a class with its number of images in every split."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from bayestriplet.data.depth import FULL
     from bayestriplet.data.splits import SPLITS
 
     images = examined.images
@@ -95,6 +95,13 @@ def _print_counts(examined: "Examined") -> None:
     table.add_section()
     table.add_row("all", *map(str, totals), str(len(images)))
     Console().print(table)
+
+
+def _print_facts(examined: "Examined") -> None:
+    """Print what the images are like, and what was left out."""
+    from bayestriplet.data.depth import FULL
+
+    images = examined.images
     shown = [f"{count} of {what}" for what, count in examined.seen[:5]]
     more = f" and {len(examined.seen) - 5} other sizes" if len(examined.seen) > 5 else ""
     colour = "grey" if images.channels == 1 else "colour"
@@ -108,7 +115,7 @@ def _print_counts(examined: "Examined") -> None:
         typer.echo(f"Links that leave the folder: {examined.links}; --follow-links follows them")
 
 
-def _tell_if_here(name: str) -> str:
+def _describe_presence(name: str) -> str:
     from importlib.util import find_spec
 
     from bayestriplet.data.mnist import is_mnist_here

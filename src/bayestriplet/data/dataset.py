@@ -109,10 +109,10 @@ class LabelledImages:
 def few_items(images: LabelledImages) -> list[str]:
     """Return a warning for every split in which classes have too little: fewer than 2 items to match."""
     out = []
-    for split, told in FEW.items():
+    for split, shortage in FEW.items():
         counts = np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
         few = counts < 2 if split == "train" else counts == 1
         names = [images.classes[k] for k in np.flatnonzero(few)]
         if names:
-            out.append(f"classes with {told}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
+            out.append(f"classes with {shortage}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
     return out

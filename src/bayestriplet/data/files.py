@@ -51,11 +51,17 @@ def examine(
     Every file is decoded once, unless what :func:`inspect_all` ``found`` is known.
     """
     inspections = inspect_all(listing.paths, progress) if found is None else found
-    good = [i for i, found in enumerate(inspections) if found.problem is None]
-    bad = tuple((listing.ids[i], found.problem) for i, found in enumerate(inspections) if found.problem)
-    seen = Counter(
-        f"{found.width} x {found.height} {found.mode}" for found in inspections if not found.problem
-    )
+    bad = tuple((listing.ids[i], one.problem) for i, one in enumerate(inspections) if one.problem)
+    seen = Counter(f"{one.width} x {one.height} {one.mode}" for one in inspections if not one.problem)
+    images = _take_good(listing, inspections, seed, size)
+    return Examined(images, bad, listing.ignored, tuple(seen.most_common()), listing.links)
+
+
+def _take_good(
+    listing: Listing, inspections: Sequence[Inspection], seed: int, size: int | None
+) -> LabelledImages:
+    """Return the set of the files without a problem, split."""
+    good = [i for i, one in enumerate(inspections) if one.problem is None]
     kept = [inspections[i] for i in good]
     images = LabelledImages(
         name=listing.name,
@@ -63,17 +69,16 @@ def examine(
         labels=listing.labels[good],
         splits=np.full(len(good), "train", dtype="<U5"),
         ids=tuple(listing.ids[i] for i in good),
-        channels=1 if kept and all(found.grey for found in kept) else 3,
+        channels=1 if kept and all(one.grey for one in kept) else 3,
         size=size or listing.size or _choose_size(kept),
         kind=listing.kind,
         groups=None if listing.groups is None else listing.groups[good],
         paths=tuple(listing.paths[i] for i in good),
-        bits=bits_for(max((found.most for found in kept), default=0)),
-        digests=np.array([found.digest for found in kept], dtype=np.uint64),
+        bits=bits_for(max((one.most for one in kept), default=0)),
+        digests=np.array([one.digest for one in kept], dtype=np.uint64),
     )
     given = None if listing.splits is None else listing.splits[good]
-    images = _split(images, given, seed, listing.source)
-    return Examined(images, bad, listing.ignored, tuple(seen.most_common()), listing.links)
+    return _split(images, given, seed, listing.source)
 
 
 def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -> LabelledImages:
@@ -106,11 +111,11 @@ def check_examined(examined: Examined, source: Path, skip_bad: bool) -> Labelled
     """Return the set if no file is bad, or if the bad ones may be left out and every class has others."""
     bad, images = examined.bad, examined.images
     if bad and not skip_bad:
-        told = "; ".join(f"{name} {problem}" for name, problem in bad[:SHOWN])
+        listed = "; ".join(f"{name} {problem}" for name, problem in bad[:SHOWN])
         more = "; ..." if len(bad) > SHOWN else ""
         total = len(bad) + len(images)
         raise DataError(
-            f"{source} has {len(bad)} bad file{'s' * (len(bad) > 1)} of {total}: {told}{more}. "
+            f"{source} has {len(bad)} bad file{'s' * (len(bad) > 1)} of {total}: {listed}{more}. "
             f"Replace or remove them, or leave them out with --skip-bad"
         )
     if bare := [name for k, name in enumerate(images.classes) if not (images.labels == k).any()]:
@@ -119,7 +124,7 @@ def check_examined(examined: Examined, source: Path, skip_bad: bool) -> Labelled
 
 
 def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, source: Path) -> LabelledImages:
-    if not len(images):  # every file is bad, which is told with their names
+    if not len(images):  # every file is bad, which the message about bad files says
         return images
     try:
         if given is None:

@@ -102,10 +102,10 @@ def _to_row(line: int, values: dict[str, str]) -> _Row:
 def _check_rows(source: Path, columns: Sequence[str], rows: list[_Row], filled: tuple[str, ...]) -> None:
     for name in filled:
         if name in columns and (lines := [row.line for row in rows if not getattr(row, name)]):
-            raise DataError(f"{source} has no {name} in {_tell_lines(lines)}")
+            raise DataError(f"{source} has no {name} in {_show_lines(lines)}")
     if "split" in columns and (wrong := [row for row in rows if row.split not in SPLITS]):
         raise DataError(
-            f"{source} has the split {wrong[0].split!r} in {_tell_lines([row.line for row in wrong])}; "
+            f"{source} has the split {wrong[0].split!r} in {_show_lines([row.line for row in wrong])}; "
             f"it must be train, val or test"
         )
     if "split" in columns and not any(row.split == "train" for row in rows):
@@ -117,9 +117,9 @@ def _check_paths(source: Path, rows: list[_Row], paths: tuple[Path, ...]) -> Non
         f"line {row.line} {row.path}" for row, path in zip(rows, paths, strict=True) if not path.is_file()
     ]
     if gone:
-        told = ", ".join(gone[:SHOWN]) + (", ..." if len(gone) > SHOWN else "")
+        shown = ", ".join(gone[:SHOWN]) + (", ..." if len(gone) > SHOWN else "")
         raise DataError(
-            f"{source} lists {len(gone)} missing file{'s' * (len(gone) > 1)}: {told}; "
+            f"{source} lists {len(gone)} missing file{'s' * (len(gone) > 1)}: {shown}; "
             f"paths are relative to {source.parent}"
         )
     first: dict[str, int] = {}
@@ -138,6 +138,6 @@ def _check_groups(source: Path, splits: NDArray[np.str_], groups: NDArray[np.str
             )
 
 
-def _tell_lines(lines: list[int]) -> str:
-    told = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
-    return f"line {told}" if len(lines) == 1 else f"{len(lines)} lines ({told})"
+def _show_lines(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
+    return f"line {shown}" if len(lines) == 1 else f"{len(lines)} lines ({shown})"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -87,10 +88,11 @@ def open_data(
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
-    look = _examining(seed, size, progress)
+    take: Look = partial(examine, seed=seed, size=size, progress=progress)
     if cache is not None:
-        look = _examining_once(seed, size, Path(cache), follow_links, skip_bad, progress)
-    examined, source = _open(data, seed, look, progress, follow_links=follow_links)
+        options = {"follow_links": follow_links, "skip_bad": skip_bad, "progress": progress}
+        take = partial(examine_once, seed=seed, size=size, cache=Path(cache), **options)
+    examined, source = _open(data, seed, _examining(size, take), progress, follow_links=follow_links)
     images = check_examined(examined, source, skip_bad)
     if per_class is not None:
         images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
@@ -106,7 +108,7 @@ def examine_data(
     progress: Progress | None = None,
 ) -> Examined:
     """Return what :func:`open_data` would find, bad files listed instead of raised."""
-    look = _examining(seed, size, progress)
+    look = _examining(size, partial(examine, seed=seed, size=size, progress=progress))
     examined, _ = _open(data, seed, look, progress, follow_links=follow_links)
     return replace(examined, images=_resize(examined.images, size, progress))
 
@@ -159,31 +161,15 @@ def check_name(name: str) -> str:
     )
 
 
-def _examining(seed: int, size: int | None, progress: Progress | None) -> Look:
-    """Return how files are taken that are to be trained on: every one is decoded, of at least two classes."""
-    if size is not None:
-        check_whole("size", size, 1)
-
-    def look(listing: Listing) -> Examined:
-        _check_class_number(listing.classes, listing.source)
-        return examine(listing, seed, size, progress)
-
-    return look
-
-
-def _examining_once(
-    seed: int, size: int | None, cache: Path, follow_links: bool, skip_bad: bool, progress: Progress | None
-) -> Look:
-    """Return how files are taken whose pixels are kept in a folder."""
+def _examining(size: int | None, take: Look) -> Look:
+    """Return how files are taken that are to be trained on: of at least two classes."""
     if size is not None:
         check_whole("size", size, 1)
 
     def look(listing: Listing) -> Examined:
         _check_class_number(listing.classes, listing.source)
         import_pillow()
-        return examine_once(
-            listing, seed, size, cache, follow_links=follow_links, skip_bad=skip_bad, progress=progress
-        )
+        return take(listing)
 
     return look
 

@@ -83,15 +83,14 @@ def open_data(
     Every image file is decoded once first; a bad one is an error unless ``skip_bad``. ``seed``
     decides the splits that the source leaves open and which at most ``per_class`` training items a
     class are kept; validation and test stay whole. ``size`` is the side the images are resized to.
-    Links that leave a folder are followed only with ``follow_links``.
-    With a folder as ``cache``, files are decoded once: their pixels are kept in it, and memory-mapped.
+    Links that leave a folder are followed with ``follow_links``. A folder ``cache`` keeps decoded pixels.
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
     take: Look = partial(examine, seed=seed, size=size, progress=progress)
     if cache is not None:
-        options = {"follow_links": follow_links, "skip_bad": skip_bad, "progress": progress}
-        take = partial(examine_once, seed=seed, size=size, cache=Path(cache), **options)
+        once = partial(examine_once, seed=seed, size=size, cache=Path(cache), progress=progress)
+        take = partial(once, follow_links=follow_links, skip_bad=skip_bad)
     examined, source = _open(data, seed, _examining(size, take), progress, follow_links=follow_links)
     images = check_examined(examined, source, skip_bad)
     if per_class is not None:

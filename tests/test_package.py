@@ -25,7 +25,7 @@ LAYERS = [
     {"service"},
     {"cli"},
 ]
-HOMES = {  # third-party libraries and the parts that may import them; FAISS is where neighbours are looked for
+HOMES = {  # third-party libraries, and the parts that may import them
     "pytorch_metric_learning": {"triplets"},
     "faiss": {"evaluation", "retrieval"},
     "filelock": {"retrieval"},

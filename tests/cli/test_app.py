@@ -231,6 +231,29 @@ def test_ctrl_c_leaves_a_usable_run_and_resume_finishes_it(tmp_path):
     assert json.loads((out / "results.json").read_text())["steps"] == 900
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_to_stop_saves_everything_says_so_and_has_its_exit_code(number, code, tmp_path):
+    out = tmp_path / "run"
+    options = [*SMALL[:4], "--max-steps", "100000", "--validate-every", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        [COMMAND, "train", "digits", *options, "--out", out],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    for _ in range(600):
+        if (out / "metrics.csv").exists() and len((out / "metrics.csv").read_text().splitlines()) > 2:
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (code, "")
+    assert printed.startswith("Stopped at step ")
+    assert f"Go on with:  bayestriplet train --resume {out}" in printed
+    assert (out / "last.ckpt").is_file()
+    assert json.loads((out / "results.json").read_text())["status"] == "interrupted"
+    assert run("evaluate", out, *BACKBONE).returncode == 0
+
+
 def test_wrong_input_is_one_line(tmp_path, trained, folder):
     out, _ = trained
     new = tmp_path / "new"

@@ -1,10 +1,12 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
 
+import bayestriplet
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, to_tensor
@@ -68,6 +70,13 @@ def test_the_file_says_how_to_feed_it_and_what_it_is_made_of(tmp_path):
     assert preparation["resize"] == "shorter side to 32, bicubic"
     assert preparation["scale"] == "divide by 255"
     assert found["fingerprint"] == fingerprint_of(tmp_path / "model.safetensors")
+
+
+def test_the_file_names_no_file_of_the_machine_it_was_made_on(tmp_path):
+    make_run(tmp_path)
+    content = (tmp_path / "encoder.onnx").read_bytes()
+    for place in (Path(bayestriplet.__file__).parent, Path(torch.__file__).parent, tmp_path):
+        assert str(place).encode() not in content
 
 
 def test_a_backbone_that_cannot_be_exported_is_one_line(tmp_path):

@@ -1,8 +1,10 @@
+import contextlib
 import csv
 import json
 import math
 import signal
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,12 @@ from bayestriplet.data.sources import open_data
 from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.encoders import load_encoder
+from bayestriplet.model.backbone import build_backbone
+from bayestriplet.model.encoder import Encoder
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.retrieval.index import Index
 from bayestriplet.runs.encoder_files import fingerprint_of
+from bayestriplet.runs.metrics import read_metrics
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.splits import open_run_data
 from bayestriplet.training import callbacks, plan, stopping
@@ -116,7 +122,7 @@ def test_every_other_method_trains(method, tmp_path):
 def test_a_loss_learns_so_many_times_faster_than_the_network(faster, tmp_path):
     options = {"method": "proxy-nca", "lr": 1e-3, "max_steps": 1, "validate_every": 1}
     run, _ = train(tmp_path / "run", **options, loss_rate=faster)
-    module, moved = run._module, {}
+    module, moved = EmbeddingModule(run.outcome.encoder, run.config, 1), {}
     optimizer = module.configure_optimizers()["optimizer"]
     before = {name: value.detach().clone() for name, value in module.named_parameters()}
     for value in module.parameters():
@@ -284,7 +290,7 @@ def test_triplets_that_are_never_active_are_warned_about(tmp_path, monkeypatch):
     assert any("no triplet was active" in line for line in warned(tmp_path, max_steps=60))
 
 
-def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(tmp_path, monkeypatch):
+def test_a_loss_that_is_not_a_number_at_once_ends_training_with_one_line_and_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "bayestriplet.triplets.criteria.triplet_loss", lambda triplets, **_: triplets.anchor.sum() * math.nan
     )
@@ -293,9 +299,100 @@ def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_network_that_diverges_ends_training_with_one_line(tmp_path):
-    with pytest.raises(DivergenceError, match=r"training failed at step .*: embeddings must be finite"):
+def test_a_network_that_diverges_keeps_its_metrics_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(callbacks, "LOG_EVERY", 1)
+    with pytest.raises(
+        DivergenceError,
+        match=r"training failed at step .*: embeddings must be finite.*; what was measured until then is in",
+    ):
         train(tmp_path / "run", lr=1e30, normalize=False, validate_every=100)
+    assert read_metrics(tmp_path / "run" / "metrics.csv").step[0] == 1
+    results = make_run(tmp_path / "run").folder.read_results()
+    assert (results["status"], "embeddings must be finite" in results["reason"]) == ("diverged", True)
+    with pytest.raises(InputError, match="diverged: train again with another --out and a lower --lr"):
+        train(tmp_path / "run", resume=True, lr=1e30, normalize=False, validate_every=100)
+
+
+@pytest.mark.parametrize("options", [{}, {"lr": 1e30, "normalize": False}], ids=["finished", "diverged"])
+def test_signals_are_handled_as_before_however_training_ends(tmp_path, options):
+    def mine(*_):
+        pass
+
+    before = {number: signal.signal(number, mine) for number in stopping.SIGNALS}
+    try:
+        with contextlib.suppress(DivergenceError):
+            make_run(tmp_path / "run", **options).fit()
+        assert {signal.getsignal(number) for number in stopping.SIGNALS} == {mine}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_training_in_another_thread_leaves_signals_alone(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(make_run(tmp_path / "run", max_steps=2).fit).result()
+
+
+def test_the_first_checkpoint_is_written_early_however_long_an_epoch_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(stopping, "FIRST_CHECKPOINT", 0.0)
+    saved = []
+    original = stopping.save_checkpoint
+
+    def save(trainer, run):
+        saved.append(trainer.global_step)
+        original(trainer, run)
+
+    monkeypatch.setattr(stopping, "save_checkpoint", save)
+    make_run(tmp_path / "run", validate_every=30).fit()
+    assert saved == [1]
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path):
+    train(tmp_path / "whole")
+    make_run(tmp_path / "run").fit()
+    (tmp_path / "run" / "last.ckpt").unlink()  # as if it had been killed after its first steps
+    train(tmp_path / "run", resume=True)
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "run")]
+    assert files[0] == files[1]
+
+
+def test_equal_trainings_make_equal_files_and_can_use_each_others_index(tmp_path):
+    for name in ("one", "two"):
+        train(tmp_path / name, export=True)
+    for file in ("config.toml", "model.safetensors", "posterior.safetensors", "predictive.safetensors",
+                 "encoder.onnx", "splits.csv"):  # fmt: skip
+        one, two = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
+        assert one == two, file
+    Index.open(tmp_path / "one").update("digits", split="test")
+    assert len(Index.open(tmp_path / "two", str(tmp_path / "one" / "index"))) == 359
+
+
+def test_the_untrained_floor_has_the_official_weights_that_training_began_with(tmp_path):
+    torch.manual_seed(1)
+    torch.save(build_backbone("resnet18", 1, 9).state_dict(), tmp_path / "official.pth")
+    options = {"backbone": "resnet18", "size": 16, "dim": 8, "max_steps": 1, "validate_every": 1}
+    run, scores = train(tmp_path / "run", **options, weights=str(tmp_path / "official.pth"))
+    torch.manual_seed(0)
+    floor = Encoder(run.outcome.encoder.info, str(tmp_path / "official.pth")).eval()
+    test = run.images.indices("test")
+    recall = recall_at_k(embed(floor, run.images, test), run.images.labels[test], (1,))[1]
+    assert scores["untrained"]["recall@1"].value == recall
+
+
+@pytest.mark.parametrize(
+    ("logger", "pattern"), [("csv", "csv/metrics.csv"), ("tensorboard", "tensorboard/*")]
+)
+def test_a_logger_gets_the_metrics(tmp_path, logger, pattern):
+    train(tmp_path / "run", logger=logger)
+    (first, *_) = (tmp_path / "run").glob(pattern)
+    assert first.stat().st_size > 100
+
+
+def test_wandb_logs_offline_into_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    train(tmp_path / "run", logger="wandb", max_steps=10)
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb"))
 
 
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
@@ -329,7 +426,9 @@ def test_a_full_disk_at_the_end_can_be_gone_on_from(tmp_path, monkeypatch):
     original = Path.write_bytes
 
     def full(self, content):
-        raise OSError(28, "No space left on device")
+        if "model" in self.name:
+            raise OSError(28, "No space left on device")
+        return original(self, content)
 
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -472,7 +571,7 @@ def test_without_validations_the_last_network_is_kept(tmp_path):
 
 def test_a_run_with_wrong_labels_is_opened_again_with_those_it_was_trained_on(tmp_path):
     run, _ = train(tmp_path / "run", label_noise=0.4, max_steps=2)
-    images = open_run_data(run.folder, "digits", 8)
+    images = open_run_data(run.folder, "digits", run.outcome.encoder.info)
     true = open_data("digits", seed=0)
     items = images.indices("train")
     assert (images.labels[items] == run.images.labels[run.images.indices("train")]).all()

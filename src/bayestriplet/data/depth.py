@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FULL = 16
-FEWEST = 9  # bits that need a 16-bit file
+FEWEST = 8  # no set is taken to hold fewer
 BITS_PER_SAMPLE, HIGHEST_VALUES = 258, (281, 341)  # TIFF tags; MaxSampleValue and SMaxSampleValue
 CHUNKS = 64  # of a PNG file, looked at for its bits
 CODESTREAM = b"\xff\x4f\xff\x51"  # how the header of JPEG 2000 begins
@@ -75,7 +75,7 @@ def to_eight_bits(values: NDArray[np.uint16], bits: int) -> NDArray[np.uint8]:
 
 
 def bits_for(most: int) -> int:
-    """Return the fewest bits, of 9 to 16, that hold values up to ``most``; all 16 where there are none."""
+    """Return the fewest bits, of 8 to 16, that hold values up to ``most``; all 16 where there are none."""
     return max(FEWEST, most.bit_length()) if most else FULL
 
 

@@ -75,7 +75,7 @@ class Evaluator:
 
     def open(self, name: str) -> tuple[LabelledImages, LabelledImages | None]:
         """Return data as the run needs them, and the items of classes held out of training apart."""
-        return open_with_novel(self.run, name, self.encoder.info.size, self.skip_bad, self.progress)
+        return open_with_novel(self.run, name, self.encoder.info, self.skip_bad, self.progress)
 
     def open_predictive(self) -> Predictive | None:
         """Return what the run says of new items, or None where it keeps nothing."""

@@ -138,8 +138,9 @@ def embed_images(
 ) -> Embedding:  # fmt: skip
     """Return the vectors of a folder, a manifest or a named set."""
     images = list_data(
-        data, size=encoder.size, channels=encoder.channels, skip_bad=skip_bad, progress=progress
-    )
+        data, size=encoder.size, channels=encoder.channels, bits=encoder.info.bits, skip_bad=skip_bad,
+        follow_links=follow_links, progress=progress,
+    )  # fmt: skip
     if images.channels != encoder.channels:
         raise InputError(
             f"{images.name} has {images.channels} channels; the run was trained on {encoder.channels}"

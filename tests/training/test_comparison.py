@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pydantic import create_model
 
 from bayestriplet import BUT, recall_at_k
 from bayestriplet.config import TrainConfig, make_config
+from bayestriplet.data import images
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError
@@ -18,6 +20,7 @@ from bayestriplet.training.comparison import Comparison, least_runs
 from bayestriplet.training.events import TrialEvent
 from bayestriplet.training.plan import open_images, resolve
 from bayestriplet.training.trials import Trial, run_trials
+from tests.data.pictures import make_folder
 
 NETWORK = {"backbone": "tests.training.networks:small", "dim": 8}
 BASE = {"data": "digits", "max_steps": 6, "validate_every": 3, "augment": False, **NETWORK}
@@ -244,6 +247,49 @@ def test_the_runs_of_a_comparison_that_is_killed_end_with_it(tmp_path):
         process.kill()
         process.wait()
     wait_until(lambda: not any(worker.exists() for worker in workers), 20)
+
+
+FAILING = """
+from pathlib import Path
+from bayestriplet.config import make_config
+from bayestriplet.training.trials import Trial, run_trials
+
+if __name__ == "__main__":
+    long = {"data": "digits", "backbone": "tests.training.networks:small", "max_steps": 10_000_000}
+    broken = {**long, "backbone": "tests.training.networks:broken_after_a_while"}
+    trials = [Trial(make_config(values, "test")) for values in (long, broken)]
+    run_trials(trials, Path("runs"), 2, lambda event: None)
+"""
+
+
+def test_an_error_of_one_run_ends_those_under_way(tmp_path):
+    (tmp_path / "failing.py").write_text(FAILING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "failing.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_until(lambda: list(tmp_path.glob("runs/*/metrics.csv")), 60)
+    workers = [Path(f"/proc/{number}") for number in children.read_text().split()]
+    _, errors = process.communicate(timeout=40)  # not the hours that the other run would take
+    assert "must return a torch module; got str" in errors
+    wait_until(lambda: not any(worker.exists() for worker in workers), 10)
+
+
+def test_images_in_files_are_decoded_once_for_all_runs(tmp_path, monkeypatch):
+    folder = make_folder(tmp_path / "photos", {"a": 10, "b": 10}, shape=(8, 8))
+    decoded = []
+    original = images._load
+
+    def count(file, *rest):
+        decoded.append(file)
+        return original(file, *rest)
+
+    monkeypatch.setattr(images, "_load", count)
+    config = base(data=str(folder), batch_size=4, workers=0, size=8)
+    Comparison(config, ("but", "nca"), (0, 1), tune=False).run(tmp_path / "out", 1, Silent())
+    assert len(decoded) <= 40  # once to look at each, once to keep it; not in each of four runs
+    assert not (tmp_path / "out" / "images").exists()
 
 
 def wait_until(condition, seconds):

@@ -110,6 +110,21 @@ def shape_image(image: "Image.Image", size: int, channels: int) -> NDArray[np.ui
     return np.asarray(image, dtype=np.uint8).reshape(size, size, channels)
 
 
+def shape_opened(image: "Image.Image", size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
+    """Return an image that the caller has opened with Pillow, as :func:`decode_one` returns a file."""
+    try:
+        image.load()
+        found = _load_deep(image, None, bits).image if is_deep(image) else _convert(image)
+    except (_BadImageError, OSError, ValueError) as bad:
+        raise DataError(f"the image {bad}") from None
+    return shape_image(found, size, channels)
+
+
+def is_opened(given: object) -> bool:
+    """Whether this is an image of Pillow, which is not imported to know it."""
+    return hasattr(given, "convert") and hasattr(given, "getbands")
+
+
 def problem(path: Path) -> str | None:
     """Return what is wrong with a file as a phrase ("is truncated"), or None; it is decoded entirely."""
     return inspect(path).problem

@@ -32,7 +32,7 @@ class ScatterRoot(nn.Module):
         self.register_buffer("lines", torch.zeros(num_classes, dim + max(1, dim // 2), dim, dtype=dtype))
         self.register_buffer("scale", torch.ones(num_classes, dtype=dtype))
         self.register_buffer("used", torch.zeros((), dtype=torch.int64))
-        self._version: int | None = None
+        self._of_version: int | None = None
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load the root, or give it up where only the statistics were saved: it is made anew from them."""
@@ -43,11 +43,11 @@ class ScatterRoot(nn.Module):
 
     def note(self, scatter: Tensor) -> None:
         """Remember that the root is of these scatters as they are now."""
-        self._version = _version_of(scatter)
+        self._of_version = _version_of(scatter)
 
     def check(self, scatter: Tensor) -> None:
         """Give the root up if the scatters were changed since :meth:`note`."""
-        if self._version != _version_of(scatter):
+        if self._of_version != _version_of(scatter):
             self.used.zero_()
             self.note(scatter)
 

@@ -87,7 +87,8 @@ def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
     code, said, _ = call("index", run, tmp_path / "scans")
     assert code == 0
     lines = said.splitlines()
-    assert lines[0].startswith("30 added, 0 replaced, 0 removed, 0 unchanged; ")
+    began = f"Set scans ({tmp_path / 'scans'}): 30 added, 0 replaced, 0 removed, 0 unchanged; "
+    assert lines[0].startswith(began)
     assert lines[0].endswith(" images/s")
     assert lines[1] == f"{run}/index holds 30 items; search is exact."
     assert lines[2] == f"Try next:  bayestriplet search {run} QUERY.png"
@@ -98,6 +99,71 @@ def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
         "0, 10 of 10 neighbours"
         in call("search", run, tmp_path / "scans" / "0" / "0.png", "--store", store)[1]
     )
+
+
+def test_index_says_which_set_was_updated_and_what_became_of_its_folder(digits_run, call, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    a, b = tmp_path / "a" / "tiles", tmp_path / "b" / "tiles"
+    for i in range(4):
+        save_scan(i, a / f"{i}.png")
+        save_scan(i + 4, b / f"{i}.png")
+    assert call("index", run, a)[1].startswith(f"Set tiles ({a}): 4 added, ")
+    code, said, errors = call("index", run, b)
+    assert (code, errors) == (0, "")
+    assert said.startswith(f"Set b/tiles ({b}): 4 added, 0 replaced, 0 removed, 0 unchanged; ")
+    assert "Set digits, split test: 359 added, " in call("index", run, "digits", "--split", "test")[1]
+    new = tmp_path / "c" / "tiles"
+    shutil.move(a, new)
+    code, said, errors = call("index", run, new)
+    assert said.startswith(f"Set c/tiles ({new}): 4 added, ")
+    assert errors == (
+        f"Note: {a} is gone, and its items are still in the index: if it was moved to {new}, "
+        "index that with --name tiles after --remove source=c/tiles\n"
+    )
+    assert call("index", run, "--remove", "source=c/tiles")[0] == 0
+    code, said, errors = call("index", run, new, "--name", "tiles")
+    assert errors == f"Note: set tiles was moved from {a} to {new}\n"
+    assert said.startswith(f"Set tiles ({new}): 0 added, 4 replaced, ")
+    assert call("index", run, new)[2] == ""
+
+
+@pytest.mark.parametrize("name", ["index", "index.db"])
+def test_index_takes_items_out_and_purges(digits_run, call, tmp_path, name):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    rows = [
+        f"{save_scan(i, tmp_path / f'{i}.png').name},{DIGITS.target[i]},patient{i % 3}" for i in range(30)
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label,group", *rows]))
+    store = ("--store", tmp_path / name)
+    assert_one_line(call("index", run, *store, "--purge"), "holds no index")
+    call("index", run, tmp_path / "list.csv", *store)
+    code, said, _ = call("index", run, *store, "--remove", "group=patient1")
+    assert (code, said.splitlines()[0]) == (0, "10 removed")
+    assert said.splitlines()[1].startswith(f"{tmp_path / name} holds 20 items; ")
+    assert len(said.splitlines()) == 2
+    missing = call("index", run, *store, "--remove", "group=patient1")
+    assert_one_line(missing, "no item of the index has group=patient1; there is group=patient")
+    both = ("--remove", "group=patient2", "--remove", "label=2")
+    number = sum(DIGITS.target[i] == 2 and i % 3 == 2 for i in range(30))
+    assert call("index", run, *store, *both, "--purge")[1].splitlines()[0] == f"{number} removed"
+    code, said, _ = call("index", run, *store, "--purge")
+    sentence = "Older versions are gone from " if name == "index" else "Milvus Lite keeps removed items"
+    assert (code, said[: len(sentence)]) == (0, sentence)
+
+
+def test_index_says_what_it_needs_in_one_line(indexed, call):
+    assert_one_line(call("index", indexed), "needs IMAGES to add, --remove FIELD=VALUE or --purge; got none")
+    both = ("digits", "--remove", "label=1")
+    assert_one_line(call("index", indexed, *both), "index takes IMAGES or --remove, not both: run it twice")
+    assert_one_line(call("index", indexed, "digits", "--purge"), "index takes IMAGES or --purge, not both")
+    for option in (("--split", "test"), ("--name", "x"), ("--skip-bad",)):
+        assert_one_line(call("index", indexed, "--purge", *option), "are for IMAGES, which are not given")
+    assert_one_line(
+        call("index", indexed, "--remove", "label"), "--remove must be FIELD=VALUE, such as group=P7"
+    )
+    assert_one_line(call("index", indexed, "--remove", "lable=1"), "did you mean 'label'")
+    twice = ("--remove", "label=1", "--remove", "label=2")
+    assert_one_line(call("index", indexed, *twice), "--remove names label twice")
 
 
 def test_search_prints_the_vote_and_a_table(indexed, query, call):

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows
 from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.retrieval.queries import Queries, read_queries
-from bayestriplet.retrieval.store import Store, open_store
+from bayestriplet.retrieval.sets import WHOLE, SetChange, choose_set, emptied, locate, relatives
+from bayestriplet.retrieval.store import Store
+from bayestriplet.retrieval.stores import open_store
 
 MOST = 10_000  # neighbours that can be asked for
 FILTERS = ("label", "group", "source")
+NEAR = 0.5  # likeness of a value that a message names
 ADDED = ""  # source of items that came with no set: no set has that name
 
 
@@ -73,12 +77,14 @@ class Index:
             raise InputError(f"k must be at most {MOST}; got {k}")
         for field in where or {}:
             check_choice("where", field, FILTERS)
+        self._check_made()
+
+    def _check_made(self) -> None:
         if self.store.fingerprint() is None:
-            place = self.store.uri
-            command = f"bayestriplet index {self.run} IMAGES"
-            if place == str(self.run / "index"):
+            uri, command = self.store.uri, f"bayestriplet index {self.run} IMAGES"
+            if uri == str(self.run / "index"):
                 raise StateError(f"{self.run} has no index yet: `{command}` makes one")
-            raise StateError(f"{place} holds no index: `{command} --store {place}` makes one")
+            raise StateError(f"{uri} holds no index: `{command} --store {uri}` makes one")
 
     def ask(
         self, queries: Queries, k: int, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
@@ -122,22 +128,61 @@ class Index:
             more *= 8
 
     def update(
-        self, data: str, *, split: str | None = None, skip_bad: bool = False, progress: Progress | None = None
+        self,
+        data: str,
+        *,
+        split: str | None = None,
+        name: str | None = None,
+        skip_bad: bool = False,
+        progress: Progress | None = None,
     ) -> Change:
         """Make the index hold a data set (a folder, a manifest, a name) as it is now, or one split of it.
 
-        New items are added, changed ones replaced, and those gone from the set of this name
-        removed, in one change; items of other sets stay.
+        New items are added, changed ones replaced, and those gone from this set removed, in one change;
+        items of other sets stay. A set is its path and split, or the ``name`` it is given: then its
+        data may have moved.
         """
         images = self._open(data, split, skip_bad, progress)
         began = time.perf_counter()
-        known = {item.id: item for item in self.store.items()}
-        rows = ChangedRows(images, self.encoder, known, progress)
-        listed = set(rows.ids)
-        gone = [one.id for one in known.values() if one.source == images.name and one.id not in listed]
-        self._write(iter(rows), gone)
+        known, sets = {item.id: item for item in self.store.items()}, self.store.sets()
+        wanted = WHOLE if split in (None, "all") else str(split)
+        chosen = choose_set(
+            sets, known.values(), data=locate(data), split=wanted, last=images.name, name=name
+        )
+        own, kin = chosen.after, relatives(sets, chosen.after)
+        rows = ChangedRows(images, own, self.encoder, known, kin, progress)
+        listed, owned = set(rows.ids), {own.name, *(kin if own.split == WHOLE else ())}
+        taken = sum(one.source == own.name for one in known.values()) if own.name not in sets else 0
+        gone = [one.id for one in known.values() if one.source in owned and one.id not in listed]
+        self._write(iter(rows), gone, [] if chosen.before == own else [chosen])
         seconds = time.perf_counter() - began
-        return Change(rows.added, rows.replaced, len(gone), rows.unchanged, seconds)
+        counts = rows.added, rows.replaced, len(gone), rows.unchanged
+        beside = sets.get(images.name) if chosen.before is None and own.name != images.name else None
+        return Change(*counts, seconds, own, chosen.moved_from, taken, beside)
+
+    def remove(self, where: Mapping[str, str]) -> int:
+        """Take out the items with these values of label, group, source or id; return how many."""
+        if not where:
+            raise InputError("remove needs a condition, such as group=NAME")
+        for field in where:
+            check_choice("remove", field, ("id", *FILTERS))
+        self._check_made()
+        known = self.store.items()
+        gone = {
+            one.id for one in known if all(getattr(one, field) == value for field, value in where.items())
+        }
+        if not gone:
+            raise InputError(_no_such_item(where, known))
+        forgotten = emptied(self.store.sets(), (one for one in known if one.id not in gone))
+        self._write(iter(()), sorted(gone), forgotten)
+        return len(gone)
+
+    def purge(self) -> None:
+        """Remove what was taken out or replaced from the disk, too, as far as the store can."""
+        self._check_made()
+        if forgotten := emptied(self.store.sets(), self.store.items()):
+            self._write(iter(()), [], forgotten)
+        self.store.purge()
 
     def add(
         self,
@@ -162,13 +207,13 @@ class Index:
         old = sum(item.id in known for item in items)
         return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)
 
-    def _write(self, rows: Iterator[Rows], gone: Sequence[str]) -> None:
+    def _write(self, rows: Iterator[Rows], gone: Sequence[str], sets: Sequence[SetChange] = ()) -> None:
         """Store a change, if there is any."""
         first = next(rows, None)
-        if first is None and not gone:
+        if first is None and not gone and not sets:
             return
         all_rows: Iterable[Rows] = rows if first is None else chain([first], rows)
-        self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone)
+        self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone, sets)
 
     def _open(
         self, data: str, split: str | None, skip_bad: bool, progress: Progress | None
@@ -200,6 +245,17 @@ def _load_predictive(run: Path, encoder: OnnxEncoder) -> Predictive | None:
     if predictive.encoder != encoder.fingerprint:
         raise StateError(f"{path} and encoder.onnx are of different networks; `bayestriplet export {run}`")
     return predictive
+
+
+def _no_such_item(where: Mapping[str, str], items: Sequence[Item]) -> str:
+    """Return that no item fulfils some conditions, with values near those that do not occur."""
+    said = " and ".join(f"{field}={value}" for field, value in where.items())
+    near = []
+    for field, value in where.items():
+        values = {getattr(one, field) for one in items}
+        if value not in values:
+            near += [f"{field}={close}" for close in get_close_matches(value, values, cutoff=NEAR)]
+    return f"no item of the index has {said}" + (f"; there is {', '.join(near)}" if near else "")
 
 
 def _added_items(

@@ -181,10 +181,33 @@ def test_json_has_the_keys_that_are_documented(indexed, query, call, tmp_path):
     assert list(found) == ["query", "neighbours", "vote", "probabilities", "novelty"]
     assert list(found["neighbours"][0]) == ["rank", "id", "label", "distance", "path"]
     assert len(found["neighbours"]) == 10
-    assert found["vote"] == {"label": "3", "share": 1.0}
+    assert found["vote"] == {"label": "3", "share": 1.0, "tied": []}
     many = json.loads(call("search", indexed, tmp_path, query, "--json", "-k", "1")[1])
     assert [one["query"] for one in many] == [str(query), str(query)]
     assert isinstance(json.loads(call("search", indexed, tmp_path, "--json")[1]), list)
+
+
+def test_a_tie_is_said_to_be_one(digits_run, query, call, tmp_path, monkeypatch):
+    from bayestriplet.retrieval.index import Index
+
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    pixels = [np.rint(DIGITS.images[i] * (255 / 16)).astype(np.uint8) for i in range(4)]
+    Index.open(run).add(pixels, labels=["8", "9", "8", "3"], ids=list("abcd"))  # the query is the last one
+    said = call("search", run, query, "-k", "1")[1]
+    assert "three.png: 3, 1 of 1 neighbours; " in said
+    Index.open(run).add(pixels[3], labels=["3"], ids=["e"])
+    answer = json.loads(call("search", run, query, "-k", "5", "--json")[1])
+    assert answer["vote"] == {"label": "3", "share": 0.4, "tied": ["3", "8"]}
+    assert "three.png: tie: 3 and 8, 2 of 5 neighbours each; " in call("search", run, query, "-k", "5")[1]
+    Index.open(run).add(pixels[1], labels=["9"], ids=["f"])
+    captions = []
+    monkeypatch.setattr("bayestriplet.cli.montage.save_figure", lambda figure, _: captions.append(figure))
+    said = call("search", run, query, "-k", "6", "--montage", tmp_path / "montage.png")[1]
+    assert "three.png: tie: 3, " in said
+    assert " and " in said
+    assert ", 2 of 6 neighbours each; " in said
+    texts = [text.get_text() for text in captions[0].findobj(lambda one: hasattr(one, "get_text"))]
+    assert any("three.png: tie: 3, " in text for text in texts), texts
 
 
 def test_the_own_picture_can_be_left_out(indexed, call, tmp_path):

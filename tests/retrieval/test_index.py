@@ -380,7 +380,11 @@ def test_a_vote_goes_to_the_majority_and_a_tie_to_the_nearest():
 
     assert take_vote(near("a", "b", "b")).label == "b"
     assert take_vote(near("a", "b", "b")).share == pytest.approx(2 / 3)
+    assert take_vote(near("a", "b", "b")).tied == ()
     assert take_vote(near("b", "a", "a", "b")).label == "b"
+    assert take_vote(near("b", "a", "a", "b")).tied == ("b", "a")
+    assert take_vote(near("c", "b", "", "a", "a", "b")).tied == ("b", "a")
+    assert take_vote(near("", "c", "")).tied == ()
     assert take_vote(near("", "", "c")).share == pytest.approx(1 / 3)
     assert take_vote(near("", "")) is None
     assert take_vote([]) is None

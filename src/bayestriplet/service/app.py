@@ -184,9 +184,10 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     @app.get("/api/items/{id:path}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
     async def item(id: str) -> Response:  # noqa: A002
         stored: Stored = await service.items.ask(id)
-        told = stored.item._asdict()
-        del told["hash"]
-        return JSONResponse({**told, "index": catalogue.index.store.version()})
+        edition = await service.call(catalogue.edition)
+        fields = stored.item._asdict()
+        del fields["hash"]
+        return JSONResponse({**fields, "index": edition.version})
 
 
 def _describe(catalogue: Catalogue) -> dict[str, Any]:

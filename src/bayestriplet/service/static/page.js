@@ -8,7 +8,7 @@ import * as server from "./server.js";
 
 const MAP_AGAIN = 3000; // milliseconds until a map that is being made is asked for again
 
-const state = { info: null, query: null, running: null, retry: null };
+const state = { info: null, query: null, running: null, retry: null, shown: null };
 picture(byId("asked-image"));
 const map = new EmbeddingMap((id) => ask({ item: id }));
 
@@ -69,6 +69,7 @@ async function ask(query, { remember = true } = {}) {
   } catch (problem) {
     if (problem.name === "AbortError" || running.signal.aborted) return;
     showNothing();
+    if (state.shown !== query) hideQuery();
     map.setQuery(null, []);
     say("");
     complain(problem, () => ask(query, { remember }));
@@ -110,7 +111,19 @@ async function showQuery(query, item, answer, signal) {
     showCarried(image, note, query.small);
   }
   image.alt = item ? `Indexed item ${item.id}` : "The query as the encoder sees it";
+  state.shown = query;
   show("asked");
+}
+
+// The picture and name of an earlier query must not stand beside what is said of this one.
+function hideQuery() {
+  state.shown = null;
+  show("asked", false);
+  const image = byId("asked-image");
+  if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src);
+  image.removeAttribute("src");
+  byId("asked-name").textContent = "";
+  byId("asked-facts").replaceChildren();
 }
 
 function setPicture(image, blob) {
@@ -208,7 +221,7 @@ async function restore() {
   else if (state.query) {
     state.query = null;
     showNothing();
-    show("asked", false);
+    hideQuery();
     map.setQuery(null, []);
   }
 }

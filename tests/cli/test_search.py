@@ -112,6 +112,8 @@ def test_index_says_which_set_was_updated_and_what_became_of_its_folder(digits_r
     assert (code, errors) == (0, "")
     assert said.startswith(f"Set b/tiles ({b}): 4 added, 0 replaced, 0 removed, 0 unchanged; ")
     assert "Set digits, split test: 359 added, " in call("index", run, "digits", "--split", "test")[1]
+    code, said, errors = call("index", run, "digits", "--split", "val")
+    assert (code, said[:41], errors) == (0, "Set digits:val, split val (digits): 360 a", "")
     new = tmp_path / "c" / "tiles"
     shutil.move(a, new)
     code, said, errors = call("index", run, new)
@@ -268,8 +270,8 @@ def test_a_search_that_cannot_be_is_one_line(indexed, query, call, digits_run, t
     bare = shutil.copytree(digits_run, tmp_path / "bare")
     assert_one_line(call("search", bare, query), "has no index yet", f"bayestriplet index {bare} IMAGES")
     store = tmp_path / "none"
-    told = f"{store} holds no index: `bayestriplet index {bare} IMAGES --store {store}` makes one"
-    assert_one_line(call("search", bare, query, "--store", store), told)
+    message = f"{store} holds no index: `bayestriplet index {bare} IMAGES --store {store}` makes one"
+    assert_one_line(call("search", bare, query, "--store", store), message)
     (bare / "encoder.onnx").unlink()
     assert_one_line(call("search", bare, query), f"bayestriplet export {bare}")
     assert_one_line(call("search", tmp_path / "none", query), "no such run")

@@ -262,7 +262,7 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "words"),
     [
         ("lance error: LanceError(IO): no such file, /build/io.rs:1:2", "no such file"),
         (
@@ -273,8 +273,8 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
         ("", "ValueError"),
     ],
 )
-def test_what_lancedb_says_becomes_a_few_words(said, told):
-    assert reason_in_words(ValueError(said)) == told
+def test_what_lancedb_says_becomes_a_few_words(said, words):
+    assert reason_in_words(ValueError(said)) == words
 
 
 def test_the_files_that_versions_are_told_by_are_still_where_lancedb_puts_them(tmp_path):

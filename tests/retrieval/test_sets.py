@@ -1,4 +1,4 @@
-"""Sets of an index: told apart by their path and split, moved, taken over, removed."""
+"""Sets of an index: distinguished by their path and split, moved, taken over, removed."""
 
 import os
 import subprocess

@@ -45,8 +45,8 @@ def assert_like(found, answer):
     expected = json.loads(json.dumps(answer.to_json()))
     for key in ("neighbours", "vote", "probabilities", "novelty"):
         if key == "neighbours":
-            told = [{**one, "distance": pytest.approx(one["distance"], rel=1e-4)} for one in expected[key]]
-            assert found[key] == told
+            near = [{**one, "distance": pytest.approx(one["distance"], rel=1e-4)} for one in expected[key]]
+            assert found[key] == near
         elif key == "probabilities":
             assert found[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-6)
         else:
@@ -189,7 +189,7 @@ def bad_images():
 
 
 @pytest.mark.parametrize("kind", bad_images())
-def test_a_bad_image_is_told_in_words(server, kind):
+def test_a_bad_image_is_answered_in_words(server, kind):
     content, message = bad_images()[kind]
     status, answer = server.search(content)
     assert status == 422
@@ -216,7 +216,7 @@ def test_a_bad_image_is_told_in_words(server, kind):
         ({"label": "x" * 100_000}, 400, "the form cannot be read"),
     ],
 )  # fmt: skip
-def test_a_bad_wish_is_told_in_words(server, fields, status, message):
+def test_a_bad_option_is_answered_in_words(server, fields, status, message):
     if "item" not in fields:
         fields = {"item": server.get("/api/info")[1]["examples"][0]["id"], **fields}
     found = server.search(**fields)
@@ -269,14 +269,14 @@ def test_other_methods_and_parameters_are_refused_in_words(server):
     assert answer["message"].startswith("thumbnail: ")
 
 
-def test_a_told_length_that_is_too_large_is_refused_before_it_is_read(server):
+def test_a_declared_length_that_is_too_large_is_refused_before_it_is_read(server):
     with socket.create_connection((server.host, server.port), timeout=60) as line:
         line.sendall(f"{HEAD}Content-Length: {2 * 2**30}\r\n\r\n".encode())
-        assert_told_too_large(line)
+        assert_refused_as_too_large(line)
     assert server.is_running
 
 
-def test_an_untold_length_is_cut_off_and_neither_memory_nor_disk_grow(server):
+def test_an_undeclared_length_is_cut_off_and_neither_memory_nor_disk_grow(server):
     before, rest = resident_megabytes(server), shutil.disk_usage("/tmp").used  # noqa: S108
     with socket.create_connection((server.host, server.port), timeout=60) as line:
         line.sendall(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
@@ -291,13 +291,13 @@ def test_an_untold_length_is_cut_off_and_neither_memory_nor_disk_grow(server):
         except OSError:
             pass
         assert sent < 2000
-        assert_told_too_large(line)
+        assert_refused_as_too_large(line)
     assert server.is_running
     assert resident_megabytes(server) < before + 120
     assert shutil.disk_usage("/tmp").used < rest + 500 * MEGABYTE  # noqa: S108
 
 
-def assert_told_too_large(line):
+def assert_refused_as_too_large(line):
     answer = b""
     while b"}" not in answer:
         got = line.recv(65536)

@@ -93,7 +93,7 @@ def _tell_change(change: "Change") -> list[str]:
             f"Note: the {change.taken_over:,} items that version 0.1.0 indexed as {own.name} "
             f"are now those of {own.data}", file=sys.stderr,
         )  # fmt: skip
-    if own is not None and change.beside and not Path(change.beside.data).exists():
+    if own is not None and change.beside is not None and _is_gone(change.beside.data):
         print(
             f"Note: {change.beside.data} is gone, and its items are still in the index: if it was moved "
             f"to {own.data}, index that with --name {change.beside.name} after --remove source={own.name}",
@@ -103,3 +103,9 @@ def _tell_change(change: "Change") -> list[str]:
         f"Set {own}: {change.added:,} added, {change.replaced:,} replaced, {change.removed:,} removed, "
         f"{change.unchanged:,} unchanged; {change.seconds:.1f} s, {change.images_per_second:,.0f} images/s"
     ]
+
+
+def _is_gone(data: str) -> bool:
+    """Return whether data were at a path where nothing is any more; named data have none."""
+    path = Path(data if Path(data).is_absolute() else data.partition(":")[2])
+    return path.is_absolute() and not path.exists()

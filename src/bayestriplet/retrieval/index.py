@@ -23,7 +23,7 @@ from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows
 from bayestriplet.retrieval.predictive import Predictive
 from bayestriplet.retrieval.queries import Queries, read_queries
-from bayestriplet.retrieval.sets import WHOLE, SetChange, choose_set, emptied, locate, relatives
+from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
 from bayestriplet.retrieval.store import Store
 from bayestriplet.retrieval.stores import open_store
 
@@ -47,10 +47,10 @@ class Index:
         encoder = OnnxEncoder.open(Path(run))
         predictive = _load_predictive(Path(run), encoder)
         index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
-        found = index.store.fingerprint()
-        if found not in (None, encoder.fingerprint):
+        stored = index.store.fingerprint()
+        if stored not in (None, encoder.fingerprint):
             raise StateError(
-                f"{index.store.uri} was made with another encoder ({str(found)[:12]}) than that of {run} "
+                f"{index.store.uri} was made with another encoder ({str(stored)[:12]}) than that of {run} "
                 f"({encoder.fingerprint[:12]}): name another --store, or delete it and index again"
             )
         return index
@@ -93,9 +93,9 @@ class Index:
         own = queries.hashes if exclude_self else None
         found = self._hits(queries, k, where or {}, own)
         if where and not any(found) and not any(self.store.search(queries.vectors[:1], 1, where)):
-            told = " and ".join(f"{field}={value}" for field, value in where.items())
+            conditions = " and ".join(f"{field}={value}" for field, value in where.items())
             hint = nearest(where["label"], self.encoder.classes) if "label" in where else ""
-            raise InputError(f"no item of the index has {told}{hint}")
+            raise InputError(f"no item of the index has {conditions}{hint}")
         answers = []
         for name, hits, said in zip(queries.names, found, self._predict(queries), strict=True):
             neighbours = make_neighbours(hits)
@@ -103,7 +103,7 @@ class Index:
         return answers
 
     def _predict(self, queries: Queries) -> list[tuple[dict[str, float] | None, float | None]]:
-        """Return class probabilities and novelty of every query, as far as the run can tell."""
+        """Return class probabilities and novelty of every query, as far as the run knows."""
         if self.predictive is None:
             return [(None, None)] * len(queries.names)
         shares, novelty = self.predictive.predict(queries.vectors)  # (n, K), (n,)
@@ -145,19 +145,17 @@ class Index:
         images = self._open(data, split, skip_bad, progress)
         began = time.perf_counter()
         known, sets = {item.id: item for item in self.store.items()}, self.store.sets()
-        wanted = WHOLE if split in (None, "all") else str(split)
-        chosen = choose_set(
-            sets, known.values(), data=locate(data), split=wanted, last=images.name, name=name
-        )
+        part = "" if split in (None, "all") else str(split)
+        chosen = choose_set(sets, known.values(), data=locate(data), split=part, last=images.name, name=name)
         own, kin = chosen.after, relatives(sets, chosen.after)
         rows = ChangedRows(images, own, self.encoder, known, kin, progress)
-        listed, owned = set(rows.ids), {own.name, *(kin if own.split == WHOLE else ())}
-        taken = sum(one.source == own.name for one in known.values()) if own.name not in sets else 0
+        listed, owned = set(rows.ids), {own.name, *([] if own.split else kin)}
         gone = [one.id for one in known.values() if one.source in owned and one.id not in listed]
         self._write(iter(rows), gone, [] if chosen.before == own else [chosen])
         seconds = time.perf_counter() - began
         counts = rows.added, rows.replaced, len(gone), rows.unchanged
-        beside = sets.get(images.name) if chosen.before is None and own.name != images.name else None
+        taken = 0 if own.name in sets else sum(one.source == own.name for one in known.values())
+        beside = sets.get(images.name) if own.name not in sets else None
         return Change(*counts, seconds, own, chosen.moved_from, taken, beside)
 
     def remove(self, where: Mapping[str, str]) -> int:

@@ -60,7 +60,7 @@ class _Read:
 class ChangedRows:
     """The rows of a set that differ from what is known already, as an iterator that counts.
 
-    Items are told apart by their id, the prefix of the set before it, and compared in all that is
+    Items are distinguished by their id, the prefix of the set before it, and compared in all that is
     stored of them: label, path, group, and the hash of the pixels. An item that belongs to one of the sets
     named ``kept`` stays there.
     """

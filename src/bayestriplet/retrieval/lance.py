@@ -35,7 +35,7 @@ class LanceStore:
     """A LanceDB table. Searching is done in memory, from a copy of the table's last version.
 
     ``folder`` is where the database lies if that is a folder here, ``copies`` where copies are
-    kept. While a copy is up to date, which the table's manifests tell, lancedb is
+    kept. While a copy is up to date, which the manifests show, lancedb is
     not even imported.
     """
 
@@ -84,8 +84,8 @@ class LanceStore:
         with self._errors("cannot be read"):
             table = self._open()
             table.checkout_latest()  # another process may have written since
-            found = table.search().where(is_one_of(wanted)).select(["id", "thumbnail"])
-            rows = found.limit(len(wanted)).to_arrow()
+            query = table.search().where(is_one_of(wanted)).select(["id", "thumbnail"])
+            rows = query.limit(len(wanted)).to_arrow()
             return dict(zip(rows["id"].to_pylist(), rows["thumbnail"].to_pylist(), strict=True))
 
     def sets(self) -> dict[str, IndexedSet]:
@@ -209,11 +209,11 @@ class LanceStore:
         with self._errors("cannot be read; delete it and index again"):
             table = self._open()
             table.checkout_latest()
-            found = table.search().select([*FIELDS, "vector"]).limit(table.count_rows() or 1).to_arrow()
+            rows = table.search().select([*FIELDS, "vector"]).limit(table.count_rows() or 1).to_arrow()
             fingerprint = (table.schema.metadata or {})[b"fingerprint"].decode()
             dim = table.schema.field("vector").type.list_size
-            flat = found["vector"].combine_chunks().flatten().to_numpy()
-            columns = {field: Column.of(found[field].to_pylist()) for field in FIELDS}
+            flat = rows["vector"].combine_chunks().flatten().to_numpy()
+            columns = {field: Column.of(rows[field].to_pylist()) for field in FIELDS}
         vectors = np.ascontiguousarray(flat.reshape(-1, dim), np.float32)
         return Memory.make(key, fingerprint, vectors, columns, progress)
 

@@ -63,7 +63,7 @@ def hash_manifests(folder: Path) -> str | None:
 
 
 def make_schema(dim: int, fingerprint: str) -> Any:
-    """Return the columns of the table, and what it is told apart by from others."""
+    """Return the columns of the table, and what distinguishes it from others."""
     import pyarrow
 
     fields = [(field, pyarrow.string()) for field in FIELDS]
@@ -93,7 +93,7 @@ def is_one_of(ids: Sequence[str]) -> str:
 
 
 def reason_in_words(error: Exception) -> str:
-    """Return what went wrong in a few words: LanceDB tells where in its own source, too."""
+    """Return what went wrong in a few words: LanceDB names lines of its own source, too."""
     if code := re.search(r"<Code>(\w+)</Code>", str(error)):  # what a bucket answers, deep inside
         return code[1]
     line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", reason_of(error))

@@ -57,8 +57,8 @@ class MilvusStore:
         with self._errors("cannot be read"):
             if not self._exists():
                 return 0
-            found = self._connect().query(COLLECTION, filter="", output_fields=["count(*)"])
-            return int(found[0]["count(*)"])
+            counted = self._connect().query(COLLECTION, filter="", output_fields=["count(*)"])
+            return int(counted[0]["count(*)"])
 
     def items(self) -> list[Item]:
         with self._errors("cannot be read"):
@@ -67,17 +67,17 @@ class MilvusStore:
             pages = self._connect().query_iterator(
                 COLLECTION, batch_size=BATCH, filter="", output_fields=list(FIELDS)
             )
-            found: list[Item] = []
+            items: list[Item] = []
             while page := pages.next():
-                found += [_to_item(row) for row in page]
+                items += [_to_item(row) for row in page]
             pages.close()
-        return found
+        return items
 
     def version(self) -> str | None:
         with self._errors("cannot be read"):
             if not self._exists():
                 return None
-            # The count tells of a change that was broken off, too.
+            # The count shows a change that was broken off, too.
             return f"{self._properties().get('change', '')}-{self.count()}"
 
     def find(self, ids: Iterable[str]) -> dict[str, Stored]:
@@ -95,8 +95,8 @@ class MilvusStore:
 
     def sample(self, number: int) -> list[Stored]:
         ids = sorted(item.id for item in self.items())
-        found = self.find(ids[i] for i in spaced(len(ids), number))
-        return [found[name] for name in sorted(found)]
+        stored = self.find(ids[i] for i in spaced(len(ids), number))
+        return [stored[name] for name in sorted(stored)]
 
     def labels(self) -> dict[str, int]:
         return dict(Counter(item.label for item in self.items()))

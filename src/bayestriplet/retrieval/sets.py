@@ -14,7 +14,6 @@ from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval.items import Item
 
 MOST_PARTS = 100  # names of a set that are tried
-WHOLE = ""  # split of a set that was indexed without one
 
 
 class IndexedSet(NamedTuple):
@@ -71,7 +70,7 @@ def apply_changes(
 
 
 def locate(data: str) -> str:
-    """Return what tells data apart from others: the resolved path, or the name of a named set."""
+    """Return what distinguishes data from others: the resolved path, or the name of a named set."""
     absolute = absolute_data(data)
     kind, colon, path = absolute.partition(":")
     if colon and kind in EXAMPLES:
@@ -97,20 +96,30 @@ def choose_set(
     unregistered = {item.source for item in known} - set(sets) - {""}
     if last in unregistered:
         return Registration(None, IndexedSet(last, data, split, last))
+    loose = {item.id for item in known if item.source == ""}
+    return Registration(None, _new_set(sets, unregistered, loose, data, split, last))
+
+
+def _new_set(
+    sets: Mapping[str, IndexedSet], unregistered: set[str], loose: set[str], data: str, split: str, last: str
+) -> IndexedSet:
+    """Return a set with a name of its own, and with ids that no other set and no ``loose`` item can have."""
     taken = set(sets) | unregistered
     # A set whose name was given stands alone: its ids do not begin as those of the data do.
-    begins = _suffixes(data, last)
     siblings = {one.prefix: one for one in sets.values() if one.data == data}
-    sibling = next((siblings[one] for one in islice(begins, MOST_PARTS) if one in siblings), None)
-    if sibling is not None:  # another split of the same data
+    shared = next((one for one in islice(_suffixes(data, last), MOST_PARTS) if one in siblings), None)
+    if shared is not None:  # another split of the same data
         names = (f"{one}:{split or 'all'}" for one in _suffixes(data, last))
-        return Registration(None, IndexedSet(_first_free(names, taken), data, split, sibling.prefix))
+        return IndexedSet(_first_free(names, taken), data, split, shared)
     prefixes = {one.prefix for one in sets.values()} | unregistered
-    loose = {item.id for item in known if item.source == ""}
-    free = (one for one in _suffixes(data, last) if not any(_overlap(one, other) for other in prefixes)
-            and not any(other.startswith(f"{one}/") for other in loose))  # fmt: skip
-    chosen = _first_free(free, taken)
-    return Registration(None, IndexedSet(chosen, data, split, chosen))
+    free = (
+        one
+        for one in _suffixes(data, last)
+        if not any(_overlap(one, other) for other in prefixes)
+        and not any(other.startswith(f"{one}/") for other in loose)
+    )
+    name = _first_free(free, taken)
+    return IndexedSet(name, data, split, name)
 
 
 def _named_set(
@@ -140,7 +149,7 @@ def relatives(sets: Mapping[str, IndexedSet], own: IndexedSet) -> list[str]:
     return [
         one.name
         for one in sets.values()
-        if (one.data, one.prefix) == (own.data, own.prefix) and WHOLE in (one.split, own.split)
+        if (one.data, one.prefix) == (own.data, own.prefix) and "" in (one.split, own.split)
     ]
 
 

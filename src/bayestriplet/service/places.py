@@ -24,7 +24,7 @@ class Places:
     version: str
     """Of the index."""
     way: str
-    """How the places were found: "umap", or "pca" for principal axes."""
+    """How the places were computed: "umap", or "pca" for principal axes."""
     ids: tuple[str, ...]
     labels: tuple[str, ...]
     vectors: Vectors

@@ -96,7 +96,7 @@ function showClasses(answer) {
     return;
   }
   const shares = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]);
-  byId("bars").replaceChildren(...shares.map(([name, share], place) => bar(name, share, place === 0)));
+  byId("bars").replaceChildren(...shares.map(([name, share], rank) => bar(name, share, rank === 0)));
   showNovelty(answer);
 }
 

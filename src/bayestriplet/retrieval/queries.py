@@ -45,8 +45,8 @@ def read_queries(encoder: OnnxEncoder, given: Any) -> Queries:
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """Return these files, and in place of a folder all images in it and below, sorted; no hidden ones."""
-    found: list[Path] = []
+    """Return these files, and instead of a folder all images in it and below, sorted; no hidden ones."""
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
             inside = sorted(
@@ -58,12 +58,12 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
             )
             if not inside:
                 raise DataError(f"{path} holds no images ({', '.join(s[1:] for s in SUFFIXES)})")
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise DataError(f"{path}: no such file")
-    return found
+    return files
 
 
 def read_files(encoder: OnnxEncoder, paths: Sequence[Path]) -> Queries:

@@ -203,7 +203,7 @@ def test_a_tie_is_said_to_be_one(digits_run, query, call, tmp_path, monkeypatch)
     assert "three.png: tie: 3 and 8, 2 of 5 neighbours each; " in call("search", run, query, "-k", "5")[1]
     Index.open(run).add(pixels[1], labels=["9"], ids=["f"])
     captions = []
-    monkeypatch.setattr("bayestriplet.cli.montage.save_figure", lambda figure, _: captions.append(figure))
+    monkeypatch.setattr("bayestriplet.report.montage.save_figure", lambda figure, _: captions.append(figure))
     said = call("search", run, query, "-k", "6", "--montage", tmp_path / "montage.png")[1]
     assert "three.png: tie: 3, " in said
     assert " and " in said

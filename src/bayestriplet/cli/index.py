@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayestriplet.cli.arguments import Run, SkipBad, Store
+from bayestriplet.cli.arguments import FollowLinks, Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.cli.search import parse_conditions
 from bayestriplet.errors import InputError
@@ -31,6 +31,7 @@ def index(
         typer.Option(help="Name of the set, to go on with one whose folder was moved.", show_default=False),
     ] = None,
     skip_bad: SkipBad = False,
+    follow_links: FollowLinks = False,
     remove: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,14 +44,16 @@ def index(
     ] = False,
 ) -> None:
     """Make images searchable; again, to add what is new, replace what changed and remove what is gone."""
-    _check(images, bool(remove), purge, split is not None or name is not None or skip_bad)
+    _check(images, bool(remove), purge, split is not None or name is not None or skip_bad or follow_links)
     conditions = parse_conditions("--remove", remove or [], "group=P7")
     with progress_bar() as report:
         from bayestriplet.retrieval.index import Index
 
         opened = Index.open(run, store)
         if images is not None:
-            change = opened.update(images, split=split, name=name, skip_bad=skip_bad, progress=report)
+            change = opened.update(
+                images, split=split, name=name, skip_bad=skip_bad, follow_links=follow_links, progress=report
+            )
             lines = _tell_change(change)
         else:
             lines = _take_out(opened, conditions, purge)
@@ -71,7 +74,7 @@ def _check(images: str | None, remove: bool, purge: bool, options: bool) -> None
         option = "--remove" if remove else "--purge"
         raise InputError(f"index takes IMAGES or {option}, not both: run it twice")
     if images is None and options:
-        raise InputError("--split, --name and --skip-bad are for IMAGES, which are not given")
+        raise InputError("--split, --name, --skip-bad and --follow-links are for IMAGES, which are not given")
 
 
 def _take_out(index: "Index", conditions: dict[str, str], purge: bool) -> list[str]:
@@ -99,10 +102,7 @@ def _tell_change(change: "Change") -> list[str]:
             f"to {own.data}, index that with --name {change.beside.name} after --remove source={own.name}",
             file=sys.stderr,
         )
-    return [
-        f"Set {own}: {change.added:,} added, {change.replaced:,} replaced, {change.removed:,} removed, "
-        f"{change.unchanged:,} unchanged; {change.seconds:.1f} s, {change.images_per_second:,.0f} images/s"
-    ]
+    return [f"Set {own}: {change}"]
 
 
 def _is_gone(data: str) -> bool:

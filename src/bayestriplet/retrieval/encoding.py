@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bayestriplet.data.images import is_opened, shape_opened
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.errors import InputTypeError
 from bayestriplet.retrieval.encoder import OnnxEncoder
@@ -18,10 +17,6 @@ PART = 256  # images that are held decoded at a time
 
 def encode_images(encoder: OnnxEncoder, given: Any, progress: Progress | None = None) -> Vectors:
     """Return the vectors (N, D) of a path, a folder, several of them, uint8 pixels, or Pillow images."""
-    images = [given] if is_opened(given) else given
-    if isinstance(images, Sequence) and len(images) and all(map(is_opened, images)):
-        size, channels, bits = encoder.size, encoder.channels, encoder.info.bits
-        given = np.stack([shape_opened(one, size, channels, bits=bits) for one in images])
     files = _files_of(given)
     if files is None:
         queries = read_queries(encoder, given)

@@ -3,29 +3,26 @@
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bayestriplet.checks import check_choice, check_whole, nearest
-from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.sources import absolute_data, list_data
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows
+from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
 from bayestriplet.retrieval.store import Store
 from bayestriplet.retrieval.stores import open_store
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
-from bayestriplet.runs.splits import open_run_data
 
 MOST = 10_000  # neighbours that can be asked for
 FILTERS = ("label", "group", "source")
@@ -134,6 +131,7 @@ class Index:
         split: str | None = None,
         name: str | None = None,
         skip_bad: bool = False,
+        follow_links: bool = False,
         progress: Progress | None = None,
     ) -> Change:
         """Make the index hold a data set (a folder, a manifest, a name) as it is now, or one split of it.
@@ -142,7 +140,12 @@ class Index:
         items of other sets stay. A set is its path and split, or the ``name`` it is given: then its
         data may have moved.
         """
-        images = self._open(data, split, skip_bad, progress)
+        if split is None:
+            images = open_set(
+                self.encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress
+            )
+        else:
+            images = open_split(self.encoder, self.run, data, split, skip_bad=skip_bad, progress=progress)
         began = time.perf_counter()
         known, sets = {item.id: item for item in self.store.items()}, self.store.sets()
         part = "" if split in (None, "all") else str(split)
@@ -212,26 +215,6 @@ class Index:
             return
         all_rows: Iterable[Rows] = rows if first is None else chain([first], rows)
         self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone, sets)
-
-    def _open(
-        self, data: str, split: str | None, skip_bad: bool, progress: Progress | None
-    ) -> LabelledImages:
-        """Return images in the form the encoder takes; only where it has to be known are files opened."""
-        size, channels = self.encoder.size, self.encoder.channels
-        if split is not None:
-            images = open_run_data(RunFolder.open(self.run), absolute_data(data), size, skip_bad, progress)
-            images = images.subset(images.indices(split))
-            if not len(images):
-                raise InputError(f"{images.name} has no items in split {split!r}")
-        else:
-            images = list_data(data, size=size, channels=channels, skip_bad=skip_bad, progress=progress)
-        if images.paths is not None:
-            return replace(images, channels=channels)
-        if images.channels != channels:
-            raise InputError(
-                f"{images.name} has {images.channels} channels; the run was trained on {channels}"
-            )
-        return images
 
 
 def _no_such_item(where: Mapping[str, str], items: Sequence[Item]) -> str:

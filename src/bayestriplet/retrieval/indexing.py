@@ -41,6 +41,12 @@ class Change:
     beside: IndexedSet | None = None
     """Another set of the same last name, where this one is new."""
 
+    def __str__(self) -> str:
+        return (
+            f"{self.added:,} added, {self.replaced:,} replaced, {self.removed:,} removed, "
+            f"{self.unchanged:,} unchanged; {self.seconds:.1f} s, {self.images_per_second:,.0f} images/s"
+        )
+
     @property
     def images_per_second(self) -> float:
         """How many images were looked at in a second."""

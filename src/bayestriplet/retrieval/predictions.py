@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from bayestriplet.atomic import replacing, write_text
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.data.sources import list_data
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.items import Vectors
+from bayestriplet.retrieval.opening import open_set
 from bayestriplet.retrieval.queries import Queries
 
 PART = 256  # images that are held decoded at a time
@@ -137,14 +137,7 @@ def embed_images(
     progress: Progress | None = None,
 ) -> Embedding:  # fmt: skip
     """Return the vectors of a folder, a manifest or a named set."""
-    images = list_data(
-        data, size=encoder.size, channels=encoder.channels, bits=encoder.info.bits, skip_bad=skip_bad,
-        follow_links=follow_links, progress=progress,
-    )  # fmt: skip
-    if images.channels != encoder.channels:
-        raise InputError(
-            f"{images.name} has {images.channels} channels; the run was trained on {encoder.channels}"
-        )
+    images = open_set(encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
     vectors = np.empty((len(images), encoder.dim), np.float32)
     for part, pixels in _read_parts(images, progress):
         vectors[part] = encoder.encode(pixels)

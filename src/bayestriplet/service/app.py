@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
+from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -19,6 +21,7 @@ from bayestriplet import __version__
 from bayestriplet.data.images import MAX_PIXELS, decode_bytes
 from bayestriplet.data.thumbnails import make_thumbnail, picture_type
 from bayestriplet.errors import BayesTripletError
+from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
 from bayestriplet.service.batching import Batcher
@@ -70,7 +73,7 @@ class Service:
         """Return the reply, and a thumbnail of the query if it is an image."""
         encoder = self.catalogue.index.encoder
         if asked.image is not None:
-            pixels = await self.call(decode_bytes, asked.image, encoder.size, encoder.channels)
+            pixels = await self.call(_decode, asked.image, encoder)
             question = Question(asked.name, asked.options, pixels=pixels)
             return await self.answers.ask(question), make_thumbnail(pixels)
         if asked.item is not None:
@@ -86,6 +89,12 @@ class Service:
         self.catalogue.close()
         for pool in (self.encoding, self.reading):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _decode(image: bytes, encoder: OnnxEncoder) -> NDArray[np.uint8]:
+    """Return an uploaded image as the encoder takes it."""
+    info = encoder.info
+    return decode_bytes(image, info.size, info.channels, bits=info.bits)
 
 
 def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:

@@ -139,7 +139,7 @@ def test_probabilities_of_another_model_are_refused(trained, tmp_path):
     save_file({name: value + 0 if name.endswith("bias") else -value for name, value in other.items()},
               tmp_path / "run" / "model.safetensors", metadata)  # fmt: skip
     done = run("evaluate", tmp_path / "run", *BACKBONE)
-    assert_one_line(done, "predictive.safetensors belongs to another model.safetensors: train again")
+    assert_one_line(done, "predictive.safetensors is of another network than the encoder")
 
 
 def test_a_run_without_some_classes_tells_their_items_as_novel(tmp_path):
@@ -261,7 +261,7 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
     assert_one_line(run("train", tmp_path / "gone", "--out", new), "there is no file or folder")
     assert_one_line(run("train", "digits"), "--out is missing")
     assert_one_line(run("train", "--out", new), "data is missing")
-    assert_one_line(run("train", "digits", "--method", "btu", "--out", new), "got 'btu'")
+    assert_one_line(run("train", "digits", "--method", "btu", "--out", new), "there is no method 'btu'; did you mean 'but'")
     assert_one_line(run("train", "digits", "--width", "0.7", "--out", new), "width must be one of")
     assert_one_line(run("train", "digits", "--out", out), "is not empty")
     assert_one_line(run("train", "--resume", tmp_path / "none"), "config.toml: no such file")

@@ -18,11 +18,11 @@ def test_methods_and_seeds_are_lists_or_a_number():
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (parse_methods, "but,hb", "there is no method 'hb'.*known: but"),
-        (parse_methods, "but,but", "names a method twice"),
-        (parse_seeds, "1,2,1", "names a seed twice"),
+        (parse_methods, "but,hb", "methods must be one of 'but', .*; got 'hb'"),
+        (parse_methods, "but,but", "methods must name different ones"),
+        (parse_seeds, "1,2,1", "seeds must hold different numbers"),
         (parse_seeds, "0", "must be at least 1"),
-        (parse_seeds, "-1,2", "must not be negative"),
+        (parse_seeds, "-1,2", "seeds must be at least 0; got -1"),
         (parse_seeds, "two", "must be a number of seeds or a list"),
     ],
 )

@@ -32,8 +32,9 @@ from bayestriplet.data.batches import KINDS
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.evaluation.embeddings import embed, pixel_statistics, to_tensor
 from bayestriplet.evaluation.metrics import recall_at_k
-from bayestriplet.model.encoder import Encoder, EncoderInfo
-from bayestriplet.training.run import open_images
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.training.plan import open_images
 from bayestriplet.triplets.criteria import _Criterion
 
 RESULTS = Path(__file__).parent / "results" / "ablation.json"

@@ -15,26 +15,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bayestriplet.cli.evaluation import embed_run, open_predictive
 from quality import RECIPES, subset_of
 from rich.console import Console
 from rich.table import Table
-from safetensors import safe_open
 
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.evaluation.calibration import log_losses
 from bayestriplet.evaluation.embeddings import embed
+from bayestriplet.evaluation.evaluator import Evaluator
 from bayestriplet.evaluation.metrics import bootstrap
 from bayestriplet.evaluation.probabilities import WAYS, RunVectors, compare_ways, measure, novelty_aurocs
-from bayestriplet.model.encoder import load_encoder
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive
-from bayestriplet.runs.splits import open_with_novel
+from bayestriplet.training.events import Event, ValidationEvent
 from bayestriplet.training.run import TrainingRun
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 HELD_OUT = ("0,1,2", "3,4,5", "6,7,8")
+
+
+def print_validations(event: Event) -> None:
+    if isinstance(event, ValidationEvent):
+        print(event)
 
 
 def train(out: Path, data: str, steps: int, seed: int, without: str | None) -> RunFolder:
@@ -43,7 +46,7 @@ def train(out: Path, data: str, steps: int, seed: int, without: str | None) -> R
     options |= {"seed": seed} | ({} if without is None else {"without": without})
     folder = RunFolder(out)
     if not folder.results.is_file():
-        run = TrainingRun(make_config(options, "bench"), out, Console())
+        run = TrainingRun(make_config(options, "bench"), out, print_validations)
         run.fit(resume=folder.checkpoint.is_file())
         run.finish(export=False)
     return folder
@@ -51,17 +54,17 @@ def train(out: Path, data: str, steps: int, seed: int, without: str | None) -> R
 
 def measure_run(folder: RunFolder) -> dict[str, Any]:
     """Figures of one run on its test items, and on the novel ones if classes were held out."""
-    config, encoder, predictive = folder.read_config(), load_encoder(folder.model), open_predictive(folder)
-    images, novel = open_with_novel(folder, config.data, encoder.info.size)
-    vectors = embed_run(encoder, images, lambda *_: None)
+    measured = Evaluator(folder.path)
+    config, encoder = measured.config, measured.encoder
+    predictive = Predictive.load(folder.predictive)
+    images, novel = measured.open(config.data)
+    vectors = measured.embed_splits(images)
     out: dict[str, Any] = {"probabilities": _probabilities(vectors, predictive, config.seed)}
     if novel is not None:
         strange = embed(encoder, novel, novel.indices("test"))
         out["novelty"] = novelty_aurocs(strange, vectors, predictive.novelty_scores)
         out["mean_percentile_of_novel"] = float(predictive.novelty(strange).mean())
-    with safe_open(folder.predictive, "np") as file:
-        out["reading"] = json.loads(file.metadata()["reading"])
-    return out
+    return out | {"reading": predictive.reading}
 
 
 def _probabilities(vectors: RunVectors, predictive: Predictive, seed: int) -> dict[str, Any]:

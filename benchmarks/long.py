@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data
-from bayestriplet.runs.folder import RunFolder
+from bayestriplet.training.plan import open_images, resolve
 from bayestriplet.training.trials import Trial, run_trials
 
 RESULTS = Path(__file__).parent / "results" / "long.json"
@@ -57,10 +57,10 @@ def main() -> None:
         source = name.partition(",")[0]
         if options.only in (None, name) and source in data:
             config = TrainConfig(data=data[source], method="bunca", patience=8, **chosen)
+            config = resolve(config, open_images(config))
             trial = Trial(config)
             (found,) = run_trials([trial], options.out / source, 2, Lines(Console()))
-            trained = RunFolder(options.out / source / trial.name).read_config()  # with the recipe's values
-            keep(options.results, name, trained, found)
+            keep(options.results, name, config, found)
 
 
 def keep(path: Path, name: str, config: TrainConfig, found: dict[str, Any]) -> None:

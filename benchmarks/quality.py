@@ -20,14 +20,15 @@ from rich.markdown import Markdown
 from tables import fill_documents, quality_tables
 
 import bayestriplet as bt
+from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data, open_data
 from bayestriplet.evaluation.embeddings import raw_pixels
 from bayestriplet.evaluation.metrics import recall_at_k
-from bayestriplet.runs.folder import write_whole
+from bayestriplet.methods import METHODS as KNOWN
+from bayestriplet.methods import RATE
 from bayestriplet.training.comparison import Comparison
-from bayestriplet.training.trials import Trial
-from bayestriplet.training.tuning import LADDERS
+from bayestriplet.training.events import Event, TrialEvent
 
 RESULTS = Path(__file__).parent / "results" / "quality.json"
 METHODS = ("bunca", "but", "proxy-nca", "ba", "nca", "dws", "bsh", "ep", "bh")
@@ -61,16 +62,11 @@ class Lines:
     def __init__(self, console: Console) -> None:
         self.console, self.number = console, 0
 
-    def started(self, trial: Trial) -> None:
-        """Nothing to say yet."""
-
-    def finished(self, trial: Trial, results: dict[str, Any], was_there: bool) -> None:
-        self.number += 1
-        if not was_there:
-            recall = results["validation_recall@1"]
-            figure = "" if recall is None else f"  validation R@1 {100 * recall:.2f}"
-            broke = "  broke down" if results["status"] == "diverged" else ""
-            self.console.print(f"{self.number:4d}  {trial.name}{figure}{broke}", highlight=False)
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TrialEvent) and event.results is not None:
+            self.number += 1
+            if not event.was_there:
+                self.console.print(f"{self.number:4d}  {event}", highlight=False)
 
 
 def subset_of(path: Path, folder: Path) -> Path:
@@ -132,7 +128,7 @@ def chosen_in(main: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def a_rung_lower(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the same options with the next lower learning rate that is searched."""
-    rates = LADDERS["lr"]
+    rates = RATE.rungs
     return {
         method: options | {"lr": rates[max(0, rates.index(options["lr"]) - 1)]}
         for method, options in chosen.items()
@@ -152,7 +148,7 @@ def best_of(main: dict[str, Any], batches: str) -> tuple[str, ...]:
     }
     ranked = sorted(validation, key=lambda method: -validation[method])[:2]
     alone = batches == "one-per-class"
-    return (*OURS, *[method for method in ranked if method == "proxy-nca" or not alone])
+    return (*OURS, *[method for method in ranked if not (alone and KNOWN[method].needs_positives)])
 
 
 def alike_in_splits(data: str) -> dict[str, float]:
@@ -261,7 +257,7 @@ def main() -> None:
 
 def save(found: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda p: p.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8"))
+    write_text(path, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -53,24 +53,28 @@ Vectors = NDArray[np.float32]
 def make_run(path: Path, width: float, size: int, channels: int) -> Path:
     """Make a run with an untrained ResNet-18, whose vectors cost what those of a trained one do."""
     import torch
-    from bayestriplet.evaluation.predictive_file import write_predictive
 
     from bayestriplet.evaluation.embeddings import Embedded
-    from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
-    from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
+    from bayestriplet.evaluation.encoders import save_encoder
+    from bayestriplet.evaluation.predictive_of import fit_predictive
+    from bayestriplet.model.encoder import Encoder
+    from bayestriplet.model.info import EncoderInfo
+    from bayestriplet.runs.encoder_files import fingerprint_of
+    from bayestriplet.runs.folder import RunFolder
+    from bayestriplet.training.finishing import export
 
     torch.manual_seed(0)
     names = tuple(map(str, range(CLASSES)))
     mean, deviation = (0.5,) * channels, (0.25,) * channels
     encoder = Encoder(EncoderInfo("resnet18", width, DIM, channels, size, mean, deviation, True, names))
     path.mkdir()
-    model = path / "model.safetensors"
-    save_encoder(encoder.eval(), model)
-    export_onnx(encoder, fingerprint_of(model), path / "encoder.onnx")
+    run = RunFolder(path)
+    save_encoder(encoder.eval(), run.model)
+    export(run, encoder)
     items = Embedded(make_vectors(300, 0), np.arange(300) % CLASSES)
     posterior = bt.ClassPosterior(CLASSES, DIM)
     posterior.update(torch.from_numpy(items.vectors), torch.from_numpy(items.labels))
-    write_predictive(path / "predictive.safetensors", model, posterior, names, items, items)
+    fit_predictive(posterior, names, fingerprint_of(run.model), items, items).save(run.predictive)
     return path
 
 

@@ -24,8 +24,8 @@ from bayestriplet.data.batches import BalancedBatches
 from bayestriplet.data.sources import open_data
 from bayestriplet.evaluation.embeddings import to_tensor
 from bayestriplet.model.backbone import build_backbone
-from bayestriplet.training import run as training
 from bayestriplet.training.loader import TrainingImages, make_loader
+from bayestriplet.training.run import TrainingRun
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 
@@ -77,14 +77,14 @@ class TakeTurns(Callback):
 def compare_steps(blocks: int, steps: int, size: int = 28) -> dict[str, float]:
     """Milliseconds a step of ``bayestriplet train`` with BUT, and of the bare loop with batch-all."""
     turns = TakeTurns(steps, size)
-    original = training.TrainingRun._trainer
+    original = TrainingRun._trainer
     with tempfile.TemporaryDirectory() as folder:
         config = make_config(
             {"data": "digits", "size": size, "max_steps": (blocks + 1) * steps, "validate_every": 10**6},
             "bench",
         )
-        one = training.TrainingRun(config, Path(folder) / "run", Console(quiet=True))
-        one._trainer = lambda callbacks, number: original(one, [*callbacks, turns], number)  # type: ignore[method-assign]
+        one = TrainingRun(config, Path(folder) / "run")
+        one._trainer = lambda callbacks: original(one, [*callbacks, turns])  # type: ignore[method-assign]
         one.fit()
     train, bare = (statistics.median(turns.times[name]) for name in ("train", "bare"))
     ratio = statistics.median(a / b for a, b in zip(turns.times["train"], turns.times["bare"], strict=True))
@@ -117,10 +117,10 @@ def measure_loader(number: int = 360) -> dict[str, float]:
         next(batches)
         start = time.perf_counter()
         alone = sum(len(labels) for _, labels in batches) / (time.perf_counter() - start)
-        one = training.TrainingRun(config, Path(folder) / "run", Console(quiet=True))
+        one = TrainingRun(config, Path(folder) / "run")
         waits = WaitTimes()
-        original = training.TrainingRun._trainer
-        one._trainer = lambda callbacks, steps: original(one, [*callbacks, waits], steps)  # type: ignore[method-assign]
+        original = TrainingRun._trainer
+        one._trainer = lambda callbacks: original(one, [*callbacks, waits])  # type: ignore[method-assign]
         one.fit()
     return {
         "loader_images_per_second": alone,

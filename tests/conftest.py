@@ -9,8 +9,6 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def digits_run(tmp_path_factory):
     """A finished run on scikit-learn's digits: small, but trained, exported and calibrated."""
-    from rich.console import Console
-
     from bayestriplet.config import make_config
     from bayestriplet.training.run import TrainingRun
 
@@ -18,9 +16,7 @@ def digits_run(tmp_path_factory):
         "data": "digits", "size": 8, "backbone": "tests.training.networks:small", "dim": 16,
         "max_steps": 150, "validate_every": 75, "lr": 0.003,
     }  # fmt: skip
-    run = TrainingRun(
-        make_config(values, "test"), tmp_path_factory.mktemp("runs") / "digits", Console(quiet=True)
-    )
+    run = TrainingRun(make_config(values, "test"), tmp_path_factory.mktemp("runs") / "digits")
     run.fit()
     run.finish()
     return run.folder.path

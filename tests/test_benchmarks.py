@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 from scipy.stats import ttest_1samp
 
-from bayestriplet.config import LEARNING_LOSS, make_config
+from bayestriplet.config import make_config
 from bayestriplet.data.batches import KINDS
 from bayestriplet.evaluation.paired import Row
+from bayestriplet.methods import METHODS
 from bayestriplet.training.trials import Trial, run_trials
 from bayestriplet.training.tuning import LEAST_RUNS
 
@@ -26,7 +27,7 @@ from ablation_tables import CORRECTIONS, DISTRIBUTIONS, corrections_table, distr
 
 
 def row(method, values):
-    return Row(method, {f"recall@{k}": tuple(values) for k in (1, 4, 8, 16)}, 1.0, "")
+    return Row(method, {f"recall@{k}": tuple(values) for k in (1, 4, 8, 16)}, 1.0, {})
 
 
 def test_holms_correction_is_that_of_a_worked_example():
@@ -141,7 +142,7 @@ def test_options_were_chosen_by_validation_alone_and_for_all_methods(data, kind)
         assert len(options) == len({json.dumps(o, sort_keys=True) for o in options}) >= LEAST_RUNS
         best = max(run["validation"] for run in tried if run["validation"] is not None)
         assert main["methods"][method]["chosen"] | {"validation": best} in tried, method
-        if method in LEARNING_LOSS:
+        if METHODS[method].learned:
             assert {run["loss_rate"] for run in tried} >= {0.1, 1.0, 10.0}
 
 

@@ -1,12 +1,13 @@
 import pytest
 
-from bayestriplet.config import TrainConfig, make_config, read_toml, write_toml
+from bayestriplet.config import TrainConfig, make_config, read_toml
 from bayestriplet.errors import InputError
+from bayestriplet.runs.folder import RunFolder
 
 
 def test_a_config_survives_toml_complete(tmp_path):
     config = make_config({"data": "mnist", "method": "bh", "lr": 0.01, "skip_bad": True}, "test").resolved(10)
-    write_toml(config, tmp_path / "config.toml")
+    RunFolder(tmp_path).write_config(config)
     assert make_config(read_toml(tmp_path / "config.toml"), "test") == config
 
 
@@ -33,13 +34,13 @@ def test_the_recipe_fills_in_what_was_not_given(method, recipe, margin, temperat
     ("values", "message"),
     [
         ({"marign": 1}, "run.toml: unknown option 'marign'; did you mean 'margin'"),
-        ({"method": "bat"}, "run.toml: method: input should be 'but', .*; got 'bat'"),
+        ({"method": "bat"}, "run.toml: there is no method 'bat'; did you mean 'ba'.*known: but, bunca"),
         ({"dim": 0}, "run.toml: dim: input should be greater than or equal to 1; got 0"),
         ({"lr": "fast"}, "run.toml: lr: input should be a valid number.*; got 'fast'"),
         ({"lr": -1}, "run.toml: lr: input should be greater than 0; got -1"),
         ({"width": 0.3}, "width must be one of 0.25, 0.5 and 1; got 0.3"),
         ({"method": "nca", "margin": 0.1}, "nca has no margin; it takes a temperature"),
-        ({"method": "nca", "loss_rate": 10}, "nca has no loss_rate; only proxy-nca and dws learn a loss"),
+        ({"method": "nca", "loss_rate": 10}, "nca has no loss_rate; only dws and proxy-nca learn a loss"),
         ({"method": "bsh", "margin": 0}, "margin must be above 0; only bh takes 0, its soft margin"),
         ({"method": "but", "temperature": 0.1}, "but has no temperature; it takes a margin"),
     ],

@@ -139,7 +139,7 @@ def test_probabilities_of_another_model_are_refused(trained, tmp_path):
     save_file({name: value + 0 if name.endswith("bias") else -value for name, value in other.items()},
               tmp_path / "run" / "model.safetensors", metadata)  # fmt: skip
     done = run("evaluate", tmp_path / "run", *BACKBONE)
-    assert_one_line(done, "predictive.safetensors belongs to another model.safetensors: train again")
+    assert_one_line(done, "predictive.safetensors is of another network than the encoder")
 
 
 def test_a_run_without_some_classes_tells_their_items_as_novel(tmp_path):
@@ -231,6 +231,29 @@ def test_ctrl_c_leaves_a_usable_run_and_resume_finishes_it(tmp_path):
     assert json.loads((out / "results.json").read_text())["steps"] == 900
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_to_stop_saves_everything_says_so_and_has_its_exit_code(number, code, tmp_path):
+    out = tmp_path / "run"
+    options = [*SMALL[:4], "--max-steps", "100000", "--validate-every", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        [COMMAND, "train", "digits", *options, "--out", out],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    for _ in range(600):
+        if (out / "metrics.csv").exists() and len((out / "metrics.csv").read_text().splitlines()) > 2:
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (code, "")
+    assert printed.startswith("Stopped at step ")
+    assert f"Go on with:  bayestriplet train --resume {out}" in printed
+    assert (out / "last.ckpt").is_file()
+    assert json.loads((out / "results.json").read_text())["status"] == "interrupted"
+    assert run("evaluate", out, *BACKBONE).returncode == 0
+
+
 def test_wrong_input_is_one_line(tmp_path, trained, folder):
     out, _ = trained
     new = tmp_path / "new"
@@ -238,7 +261,7 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
     assert_one_line(run("train", tmp_path / "gone", "--out", new), "there is no file or folder")
     assert_one_line(run("train", "digits"), "--out is missing")
     assert_one_line(run("train", "--out", new), "data is missing")
-    assert_one_line(run("train", "digits", "--method", "btu", "--out", new), "got 'btu'")
+    assert_one_line(run("train", "digits", "--method", "btu", "--out", new), "there is no method 'btu'; did you mean 'but'")
     assert_one_line(run("train", "digits", "--width", "0.7", "--out", new), "width must be one of")
     assert_one_line(run("train", "digits", "--out", out), "is not empty")
     assert_one_line(run("train", "--resume", tmp_path / "none"), "config.toml: no such file")

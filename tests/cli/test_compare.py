@@ -1,8 +1,10 @@
 import pytest
+import typer
 
-from bayestriplet.cli.compare import TUNED, parse_methods, parse_seeds
+from bayestriplet.cli.app import app
+from bayestriplet.cli.compare import parse_methods, parse_seeds
 from bayestriplet.errors import InputError
-from bayestriplet.training import tuning
+from bayestriplet.methods import TUNED
 from tests.cli.test_app import SMALL, assert_one_line, run
 
 
@@ -16,11 +18,11 @@ def test_methods_and_seeds_are_lists_or_a_number():
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (parse_methods, "but,hb", "there is no method 'hb'.*known: but"),
-        (parse_methods, "but,but", "names a method twice"),
-        (parse_seeds, "1,2,1", "names a seed twice"),
+        (parse_methods, "but,hb", "methods must be one of 'but', .*; got 'hb'"),
+        (parse_methods, "but,but", "methods must name different ones"),
+        (parse_seeds, "1,2,1", "seeds must hold different numbers"),
         (parse_seeds, "0", "must be at least 1"),
-        (parse_seeds, "-1,2", "must not be negative"),
+        (parse_seeds, "-1,2", "seeds must be at least 0; got -1"),
         (parse_seeds, "two", "must be a number of seeds or a list"),
     ],
 )
@@ -61,4 +63,7 @@ def test_compare_needs_a_folder_and_known_methods(tmp_path):
 
 
 def test_no_option_of_compare_is_one_that_it_searches():
-    assert set(TUNED) == {"method", "seed", *tuning.TUNED}
+    command = typer.main.get_command(app).commands["compare"]
+    options = {parameter.name for parameter in command.params}
+    assert options & {"method", "seed", *TUNED} == set()
+    assert {"recipe", "max_steps", "jobs"} <= options

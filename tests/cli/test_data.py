@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from bayestriplet.cli import data as command
 from bayestriplet.errors import DataError, InputError
-from tests.data.pictures import make_folder
+from tests.data.pictures import make_folder, ramp, save_deep
 
 
 def run(*arguments):
@@ -37,7 +37,7 @@ def test_list_names_every_set_and_whether_it_is_here():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "said"),
     [
         (
             "crc",
@@ -52,10 +52,10 @@ def test_list_names_every_set_and_whether_it_is_here():
         ("digits", ["nothing to download", "bayestriplet train digits"]),
     ],
 )
-def test_get_tells_where_to_get_what_it_does_not_download(name, told):
+def test_get_says_where_to_get_what_it_does_not_download(name, said):
     done = run("get", name)
     assert done.exit_code == 0
-    for part in [*told, "bayestriplet train "]:
+    for part in [*said, "bayestriplet train "]:
         assert part in done.output
 
 
@@ -88,6 +88,40 @@ def test_check_counts_classes_and_splits(tmp_path):
     assert "Read as: 40 x 40, colour" in done.output
     assert "Ignored: 1 " in done.output
     assert "No bad files" in done.output
+
+
+@pytest.mark.parametrize(("bits", "said"), [(12, "16-bit files hold 12 bits: 4,095 is white."), (16, None)])
+def test_check_says_how_many_bits_16_bit_files_hold(tmp_path, bits, said):
+    for name in "ab":
+        for i in range(3):
+            save_deep(tmp_path / name / f"{i}.png", ramp(bits))
+    done = run("check", tmp_path)
+    assert done.exit_code == 0
+    assert said in done.output if said else "16-bit" not in done.output
+
+
+def test_check_follows_links_where_that_is_wanted(tmp_path):
+    root = make_folder(tmp_path / "pets", {"cat": 5, "dog": 5})
+    elsewhere = make_folder(tmp_path / "elsewhere", {"cow": 5})
+    (root / "cow").symlink_to(elsewhere / "cow", target_is_directory=True)
+    done = run("check", root)
+    assert "Links that leave the folder: 1; --follow-links follows them" in done.output
+    assert "cow" not in done.output
+    done = run("check", root, "--follow-links")
+    assert "15 of 12 x 12 RGB" in done.output
+    assert "Links" not in done.output
+
+
+def test_check_prints_what_is_doubtful(tmp_path):
+    root = make_folder(tmp_path / "pets", {"cat": 20, "Cat": 20, "dog": 6})
+    (root / "dog" / "copy.png").write_bytes((root / "cat" / "3.png").read_bytes())
+    done = run("check", root)
+    assert done.exit_code == 0
+    lines = [line for line in done.output.splitlines() if line.startswith("Warning: ")]
+    assert len(lines) == 5
+    assert "Warning: classes with a single validation image, never a match: dog" in lines
+    assert "differ only in letter case or surrounding space: 'Cat' (20 images) and 'cat' (20" in lines[2]
+    assert "2 images have an identical one in another class: cat/3.png (cat) and dog/copy.png" in lines[3]
 
 
 def test_check_lists_every_bad_file_and_fails(tmp_path):

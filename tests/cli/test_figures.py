@@ -5,13 +5,12 @@ import sys
 import pytest
 import typer
 from PIL import Image
-from rich.console import Console
 from typer.testing import CliRunner
 
 from bayestriplet.cli.figures import figures
 from bayestriplet.config import make_config
 from bayestriplet.errors import BayesTripletError, InputError
-from bayestriplet.evaluation import figure_comparison
+from bayestriplet.report import methods_figures
 from bayestriplet.training.run import TrainingRun
 
 BACKBONE = "tests.training.networks:small"
@@ -27,7 +26,7 @@ def run(*arguments):
 def trained(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     options = {"data": "digits", "backbone": BACKBONE, "dim": 16, "max_steps": 10}
-    training = TrainingRun(make_config(options, "test"), out, Console(quiet=True))
+    training = TrainingRun(make_config(options, "test"), out)
     training.fit()
     training.finish(export=False)
     return out
@@ -104,9 +103,9 @@ def test_comparisons_of_the_same_name_are_told_apart_by_their_folders(tmp_path, 
     folders = [make_comparison(tmp_path / name) for name in ("hospital1", "hospital2")]
     folders.append(make_comparison(tmp_path / "tail", imbalance=50))
     drawn = []
-    original = figure_comparison.regimes_figure
+    original = methods_figures.regimes_figure
     monkeypatch.setattr(
-        figure_comparison, "regimes_figure", lambda regimes: drawn.extend(regimes) or original(regimes)
+        methods_figures, "regimes_figure", lambda regimes: drawn.extend(regimes) or original(regimes)
     )
     assert run(*folders).exit_code == 0
     assert drawn == ["mnist (hospital1)", "mnist (hospital2)", "mnist, imbalance 1:50"]

@@ -87,7 +87,8 @@ def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
     code, said, _ = call("index", run, tmp_path / "scans")
     assert code == 0
     lines = said.splitlines()
-    assert lines[0].startswith("30 added, 0 replaced, 0 removed, 0 unchanged; ")
+    began = f"Set scans ({tmp_path / 'scans'}): 30 added, 0 replaced, 0 removed, 0 unchanged; "
+    assert lines[0].startswith(began)
     assert lines[0].endswith(" images/s")
     assert lines[1] == f"{run}/index holds 30 items; search is exact."
     assert lines[2] == f"Try next:  bayestriplet search {run} QUERY.png"
@@ -98,6 +99,73 @@ def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
         "0, 10 of 10 neighbours"
         in call("search", run, tmp_path / "scans" / "0" / "0.png", "--store", store)[1]
     )
+
+
+def test_index_says_which_set_was_updated_and_what_became_of_its_folder(digits_run, call, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    a, b = tmp_path / "a" / "tiles", tmp_path / "b" / "tiles"
+    for i in range(4):
+        save_scan(i, a / f"{i}.png")
+        save_scan(i + 4, b / f"{i}.png")
+    assert call("index", run, a)[1].startswith(f"Set tiles ({a}): 4 added, ")
+    code, said, errors = call("index", run, b)
+    assert (code, errors) == (0, "")
+    assert said.startswith(f"Set b/tiles ({b}): 4 added, 0 replaced, 0 removed, 0 unchanged; ")
+    assert "Set digits, split test: 359 added, " in call("index", run, "digits", "--split", "test")[1]
+    code, said, errors = call("index", run, "digits", "--split", "val")
+    assert (code, said[:41], errors) == (0, "Set digits:val, split val (digits): 360 a", "")
+    new = tmp_path / "c" / "tiles"
+    shutil.move(a, new)
+    code, said, errors = call("index", run, new)
+    assert said.startswith(f"Set c/tiles ({new}): 4 added, ")
+    assert errors == (
+        f"Note: {a} is gone, and its items are still in the index: if it was moved to {new}, "
+        "index that with --name tiles after --remove source=c/tiles\n"
+    )
+    assert call("index", run, "--remove", "source=c/tiles")[0] == 0
+    code, said, errors = call("index", run, new, "--name", "tiles")
+    assert errors == f"Note: set tiles was moved from {a} to {new}\n"
+    assert said.startswith(f"Set tiles ({new}): 0 added, 4 replaced, ")
+    assert call("index", run, new)[2] == ""
+
+
+@pytest.mark.parametrize("name", ["index", "index.db"])
+def test_index_takes_items_out_and_purges(digits_run, call, tmp_path, name):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    rows = [
+        f"{save_scan(i, tmp_path / f'{i}.png').name},{DIGITS.target[i]},patient{i % 3}" for i in range(30)
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label,group", *rows]))
+    store = ("--store", tmp_path / name)
+    assert_one_line(call("index", run, *store, "--purge"), "holds no index")
+    call("index", run, tmp_path / "list.csv", *store)
+    code, said, _ = call("index", run, *store, "--remove", "group=patient1")
+    assert (code, said.splitlines()[0]) == (0, "10 removed")
+    assert said.splitlines()[1].startswith(f"{tmp_path / name} holds 20 items; ")
+    assert len(said.splitlines()) == 2
+    missing = call("index", run, *store, "--remove", "group=patient1")
+    assert_one_line(missing, "no item of the index has group=patient1; there is group=patient")
+    both = ("--remove", "group=patient2", "--remove", "label=2")
+    number = sum(DIGITS.target[i] == 2 and i % 3 == 2 for i in range(30))
+    assert call("index", run, *store, *both, "--purge")[1].splitlines()[0] == f"{number} removed"
+    code, said, _ = call("index", run, *store, "--purge")
+    sentence = "Older versions are gone from " if name == "index" else "Milvus Lite keeps removed items"
+    assert (code, said[: len(sentence)]) == (0, sentence)
+
+
+def test_index_says_what_it_needs_in_one_line(indexed, call):
+    assert_one_line(call("index", indexed), "needs IMAGES to add, --remove FIELD=VALUE or --purge; got none")
+    both = ("digits", "--remove", "label=1")
+    assert_one_line(call("index", indexed, *both), "index takes IMAGES or --remove, not both: run it twice")
+    assert_one_line(call("index", indexed, "digits", "--purge"), "index takes IMAGES or --purge, not both")
+    for option in (("--split", "test"), ("--name", "x"), ("--skip-bad",)):
+        assert_one_line(call("index", indexed, "--purge", *option), "are for IMAGES, which are not given")
+    assert_one_line(
+        call("index", indexed, "--remove", "label"), "--remove must be FIELD=VALUE, such as group=P7"
+    )
+    assert_one_line(call("index", indexed, "--remove", "lable=1"), "did you mean 'label'")
+    twice = ("--remove", "label=1", "--remove", "label=2")
+    assert_one_line(call("index", indexed, *twice), "--remove names label twice")
 
 
 def test_search_prints_the_vote_and_a_table(indexed, query, call):
@@ -115,10 +183,33 @@ def test_json_has_the_keys_that_are_documented(indexed, query, call, tmp_path):
     assert list(found) == ["query", "neighbours", "vote", "probabilities", "novelty"]
     assert list(found["neighbours"][0]) == ["rank", "id", "label", "distance", "path"]
     assert len(found["neighbours"]) == 10
-    assert found["vote"] == {"label": "3", "share": 1.0}
+    assert found["vote"] == {"label": "3", "share": 1.0, "tied": []}
     many = json.loads(call("search", indexed, tmp_path, query, "--json", "-k", "1")[1])
     assert [one["query"] for one in many] == [str(query), str(query)]
     assert isinstance(json.loads(call("search", indexed, tmp_path, "--json")[1]), list)
+
+
+def test_a_tie_is_said_to_be_one(digits_run, query, call, tmp_path, monkeypatch):
+    from bayestriplet.retrieval.index import Index
+
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    pixels = [np.rint(DIGITS.images[i] * (255 / 16)).astype(np.uint8) for i in range(4)]
+    Index.open(run).add(pixels, labels=["8", "9", "8", "3"], ids=list("abcd"))  # the query is the last one
+    said = call("search", run, query, "-k", "1")[1]
+    assert "three.png: 3, 1 of 1 neighbours; " in said
+    Index.open(run).add(pixels[3], labels=["3"], ids=["e"])
+    answer = json.loads(call("search", run, query, "-k", "5", "--json")[1])
+    assert answer["vote"] == {"label": "3", "share": 0.4, "tied": ["3", "8"]}
+    assert "three.png: tie: 3 and 8, 2 of 5 neighbours each; " in call("search", run, query, "-k", "5")[1]
+    Index.open(run).add(pixels[1], labels=["9"], ids=["f"])
+    captions = []
+    monkeypatch.setattr("bayestriplet.report.montage.save_figure", lambda figure, _: captions.append(figure))
+    said = call("search", run, query, "-k", "6", "--montage", tmp_path / "montage.png")[1]
+    assert "three.png: tie: 3, " in said
+    assert " and " in said
+    assert ", 2 of 6 neighbours each; " in said
+    texts = [text.get_text() for text in captions[0].findobj(lambda one: hasattr(one, "get_text"))]
+    assert any("three.png: tie: 3, " in text for text in texts), texts
 
 
 def test_the_own_picture_can_be_left_out(indexed, call, tmp_path):
@@ -179,8 +270,8 @@ def test_a_search_that_cannot_be_is_one_line(indexed, query, call, digits_run, t
     bare = shutil.copytree(digits_run, tmp_path / "bare")
     assert_one_line(call("search", bare, query), "has no index yet", f"bayestriplet index {bare} IMAGES")
     store = tmp_path / "none"
-    told = f"{store} holds no index: `bayestriplet index {bare} IMAGES --store {store}` makes one"
-    assert_one_line(call("search", bare, query, "--store", store), told)
+    message = f"{store} holds no index: `bayestriplet index {bare} IMAGES --store {store}` makes one"
+    assert_one_line(call("search", bare, query, "--store", store), message)
     (bare / "encoder.onnx").unlink()
     assert_one_line(call("search", bare, query), f"bayestriplet export {bare}")
     assert_one_line(call("search", tmp_path / "none", query), "no such run")

@@ -195,11 +195,11 @@ def test_a_class_of_only_bad_files_cannot_be_left_out(tmp_path):
         open_data(str(tmp_path), skip_bad=True)
 
 
-def test_every_file_is_checked_and_progress_told(tmp_path, monkeypatch):
+def test_every_file_is_checked_and_progress_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("bayestriplet.data.files.BATCH", 5)
-    told = []
-    open_data(str(make_folder(tmp_path, {"a": 6, "b": 6})), progress=lambda *step: told.append(step))
-    assert told == [("checking images", done, 12) for done in (5, 10, 12)]
+    steps = []
+    open_data(str(make_folder(tmp_path, {"a": 6, "b": 6})), progress=lambda *step: steps.append(step))
+    assert steps == [("checking images", done, 12) for done in (5, 10, 12)]
 
 
 def test_an_unreadable_folder_is_one_line(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import io
 import struct
+import warnings
 import zlib
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bayestriplet.data.images import decode, decode_bytes, inspect, problem
+from bayestriplet.data.images import SUFFIXES, decode, decode_bytes, inspect, problem
+from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
 from tests.data.pictures import noise, save_picture
 
@@ -29,7 +31,7 @@ def test_an_image_of_the_wanted_size_keeps_its_pixels(tmp_path, suffix, shape, c
     assert (decode(path, 16, channels) == noise(*shape).reshape(16, 16, channels)).all()
 
 
-@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "tif"])
+@pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "tif", "webp", "jp2", "j2k"])
 def test_the_content_of_a_file_is_decoded_like_the_file(tmp_path, suffix):
     path = save_picture(tmp_path / f"a.{suffix}", 30, 20, 3)
     np.testing.assert_array_equal(decode_bytes(path.read_bytes(), 16, 1), decode(path, 16, 1))
@@ -39,6 +41,48 @@ def test_a_jpeg_is_read(tmp_path):
     path = tmp_path / "a.jpeg"
     Image.new("RGB", (16, 16), (200, 30, 90)).save(path, quality=95)
     assert np.abs(decode(path, 16, 3).astype(int) - (200, 30, 90)).max() < 5
+
+
+@pytest.mark.parametrize("suffix", ["webp", "jp2", "j2k"])
+@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 3), (16, 16, 4)])
+def test_webp_and_jpeg_2000_keep_their_pixels_where_they_are_stored_exactly(tmp_path, suffix, shape):
+    path = save_picture(tmp_path / f"a.{suffix}", *shape, **({"lossless": True} if suffix == "webp" else {}))
+    found = inspect(path)
+    assert (found.problem, found.width, found.height) == (None, 16, 16)
+    values = noise(*shape)
+    expected = Image.fromarray(values)
+    if shape[2:] == (4,):
+        expected = Image.alpha_composite(Image.new("RGBA", (16, 16), "white"), expected)
+    apart = np.abs(decode(path, 16, 3).astype(int) - np.asarray(expected.convert("RGB")))
+    assert apart[values[..., 3] > 0 if shape[2:] == (4,) else ...].max() == 0
+    assert path.suffix in SUFFIXES
+
+
+def test_webp_and_jpeg_2000_files_of_a_folder_are_read(tmp_path):
+    for i in range(3):
+        save_picture(tmp_path / "a" / f"{i}.webp", 30, 30, 3, seed=i)
+        save_picture(tmp_path / "b" / f"{i}.JP2", 30, 30, 3, seed=i)
+        save_picture(tmp_path / "b" / f"{i}.j2k", 30, 30, 3, seed=i)
+    images = open_data(str(tmp_path))
+    assert (len(images), images.size, images.channels) == (9, 30, 3)
+    assert images.read(range(9)).std() > 30
+
+
+@pytest.mark.parametrize(
+    ("suffix", "feature", "name"),
+    [("webp", "webp", "WebP"), ("jp2", "jpg_2000", "JPEG 2000"), ("j2k", "jpg_2000", "JPEG 2000")],
+)
+def test_what_a_build_of_pillow_cannot_read_is_said(tmp_path, monkeypatch, suffix, feature, name):
+    from PIL import WebPImagePlugin, features
+
+    path = save_picture(tmp_path / f"a.{suffix}")
+    able = features.check
+    monkeypatch.setattr(features, "check", lambda one: one != feature and able(one))
+    monkeypatch.setattr(WebPImagePlugin, "SUPPORTED", False)  # as where Pillow was built without it
+    wanted = f"is {name}, which this build of Pillow cannot read; install another or convert the file"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert problem(path) == wanted
 
 
 def test_content_decides_not_the_extension(tmp_path):
@@ -130,7 +174,7 @@ def test_the_orientation_of_the_camera_is_applied(tmp_path):
         ("RGBA", (3, 3, 3, 9), False),
     ],
 )
-def test_grey_is_told_by_the_mode(tmp_path, mode, colour, grey):
+def test_the_mode_says_whether_an_image_is_grey(tmp_path, mode, colour, grey):
     Image.new(mode, (5, 9), colour).save(tmp_path / "a.png")
     found = inspect(tmp_path / "a.png")
     assert (found.width, found.height, found.mode, found.grey) == (5, 9, mode, grey)
@@ -176,6 +220,46 @@ def write_animation(path):
     frames[0].save(path, format="PNG", save_all=True, append_images=frames[1:])
 
 
+def write_webp_animation(path):
+    frames = [Image.new("RGB", (8, 8), (80 * i, 0, 0)) for i in range(3)]
+    frames[0].save(path, format="WEBP", save_all=True, append_images=frames[1:])
+
+
+def write_large_webp(path):
+    """Write the header of a file that says it is very large."""
+    whole = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(whole, format="WEBP", lossless=True)
+    content = bytearray(whole.getvalue())
+    content[21:25] = struct.pack("<I", (9999 - 1) | (9998 - 1) << 14)
+    path.write_bytes(content)
+
+
+def write_giant_webp(path):
+    write_large_webp(path)
+    content = bytearray(path.read_bytes())
+    content[21:25] = struct.pack("<I", (16384 - 1) | (16383 - 1) << 14)
+    path.write_bytes(content)
+
+
+def _write_jpeg2000(path, width, height):
+    whole = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(whole, format="JPEG2000")
+    content = bytearray(whole.getvalue())
+    place = content.index(b"ihdr") + 4
+    content[place : place + 8] = struct.pack(">II", height, width)
+    place = content.index(b"\xff\x4f\xff\x51") + 8
+    content[place : place + 8] = struct.pack(">II", width, height)
+    path.write_bytes(content)
+
+
+def write_large_jpeg2000(path):
+    _write_jpeg2000(path, 9999, 9998)
+
+
+def write_giant_jpeg2000(path):
+    _write_jpeg2000(path, 90000, 90001)
+
+
 def write_pages(path):
     frames = [Image.new("RGB", (8, 8), (i, 0, 0)) for i in range(2)]
     frames[0].save(path, format="TIFF", save_all=True, append_images=frames[1:])
@@ -202,6 +286,11 @@ def write_between(path):
         (write_float, "has floating-point pixels; convert it to 8 or 16 bits"),
         (write_long, "has 32-bit pixels; convert it to 8 or 16 bits"),
         (write_animation, "is animated (3 frames)"),
+        (write_webp_animation, "is animated (3 frames)"),
+        (write_large_webp, "has 9999 x 9998 pixels, more than 64 million"),
+        (write_giant_webp, "has more than 64 million pixels"),
+        (write_large_jpeg2000, "has 9999 x 9998 pixels, more than 64 million"),
+        (write_giant_jpeg2000, "has 90000 x 90001 pixels, more than 64 million"),
         (write_pages, "has more than one page"),
         (write_giant, "has 90000 x 90000 pixels, more than 64 million"),
         (write_large, "has 8001 x 8000 pixels, more than 64 million"),
@@ -229,7 +318,7 @@ def test_a_warning_turned_into_an_error_is_the_same_problem(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "BMP", "TIFF"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "BMP", "TIFF", "WEBP", "JPEG2000"])
 def test_a_file_cut_short_is_bad_wherever_it_is_cut(tmp_path, form):
     whole = io.BytesIO()
     Image.fromarray(noise(64, 64, 3)).save(whole, format=form)
@@ -239,13 +328,13 @@ def test_a_file_cut_short_is_bad_wherever_it_is_cut(tmp_path, form):
         path.write_bytes(content[: max(int(share * len(content)), 1)])
         assert problem(path) is not None, share
     path.write_bytes(content[: len(content) // 2])
-    if form != "TIFF":  # its directory lies at the end, so half of it is no image
+    if form in ("PNG", "JPEG", "BMP"):  # TIFF has its directory at the end; other decoders name no reason
         assert problem(path) == "is truncated"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "BMP", "TIFF"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "BMP", "TIFF", "WEBP", "JPEG2000"])
 def test_damaged_bytes_give_a_phrase_or_an_image_but_never_another_error(tmp_path, form):
     whole = io.BytesIO()
     Image.fromarray(noise(24, 24, 3)).save(whole, format=form)

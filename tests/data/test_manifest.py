@@ -38,6 +38,27 @@ def test_marks_spaces_other_columns_and_line_ends_do_not_matter(tmp_path):
     assert len(images) == 6
 
 
+@pytest.mark.parametrize("separator", [";", "\t", ","])
+def test_the_header_line_shows_what_separates_the_columns(tmp_path, separator):
+    given = ["train"] * 6 + ["val"] * 3 + ["test"] * 3
+    lines = ["path,label,split", *rows(lambda i: given[i])]
+    images = open_data(
+        write(tmp_path, "\ufeff" + "\r\n".join(line.replace(",", separator) for line in lines))
+    )
+    assert images.classes == ("a", "b")
+    assert images.splits.tolist() == given
+
+
+def test_other_marks_in_names_and_labels_do_not_separate(tmp_path):
+    lines = ['"note; more",path;label', *(f"img/{i}.png,{'ab'[i % 2]};x" for i in range(6))]
+    with pytest.raises(DataError, match="lacks the column path; "):
+        open_data(write(tmp_path, "\n".join(lines)))
+    images = open_data(write(tmp_path, "\n".join(["path,label", *lines[1:]])))
+    assert images.classes == ("a;x", "b;x")
+    text = "path;label\n" + "\n".join(f'img/{i}.png;"{"ab"[i % 2]}; 1,5"' for i in range(6))
+    assert open_data(write(tmp_path, text)).classes == ("a; 1,5", "b; 1,5")
+
+
 def test_its_splits_are_kept(tmp_path):
     given = ["train"] * 6 + ["val"] * 3 + ["test"] * 3
     images = open_data(write(tmp_path, "\n".join(["path,label,split", *rows(lambda i: given[i])])))
@@ -70,6 +91,7 @@ LISTED = "\n".join(["path,label", *rows()])
     [
         ("", "lacks the column path and label; its first line must name path,label"),
         ("path,class\nimg/0.png,a", "lacks the column label"),
+        ("path;class\nimg/0.png;a", "lacks the column label; .*separated by commas, semicolons or tabs"),
         ("path,label\n", "lists no images"),
         ("path,label\nimg/0.png\nimg/1.png,b", "has no label in line 2"),
         ("path,label\n,a\nimg/1.png,b", "has no path in line 2"),

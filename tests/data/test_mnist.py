@@ -249,12 +249,12 @@ def test_a_file_that_unpacks_without_end_is_refused(monkeypatch):
         mnist._unzip(gzip.compress(bytes(5000)))
 
 
-def test_a_download_tells_its_progress(tmp_path, monkeypatch):
+def test_a_download_reports_its_progress(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(bytes(2500))
     monkeypatch.setattr(download, "CHUNK", 1000)
-    told = []
-    fetch(f"file://{tmp_path}/file", lambda *step: told.append(step))
-    assert told == [("downloading file", done, 2500) for done in (1000, 2000, 2500)]
+    steps = []
+    fetch(f"file://{tmp_path}/file", lambda *step: steps.append(step))
+    assert steps == [("downloading file", done, 2500) for done in (1000, 2000, 2500)]
 
 
 def test_writing_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

@@ -6,8 +6,10 @@ import torch
 from safetensors.torch import save_file
 
 from bayestriplet.errors import InputError
+from bayestriplet.evaluation.encoders import load_encoder, save_encoder
 from bayestriplet.model.backbone import build_backbone
-from bayestriplet.model.encoder import Encoder, EncoderInfo, load_encoder, save_encoder
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
 
 
 def info(**changes):

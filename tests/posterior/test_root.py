@@ -1,6 +1,7 @@
 """The root of the scatters: always a root, whatever the stream, and part of the state."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -94,3 +95,54 @@ def test_statistics_saved_without_a_root_are_loaded_and_drawn_from():
     other.load_state_dict(state)
     draws = [one.sample(torch.arange(2), 3, torch.Generator().manual_seed(0)) for one in (posterior, other)]
     assert torch.equal(*draws)
+
+
+def ready(seed=0):
+    """A posterior with a root that has rows of its own."""
+    posterior = ClassPosterior(3, 6, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(2):
+        posterior.update(torch.randn(12, 6, generator=generator).double(), torch.arange(12) % 3)
+        posterior.sample(torch.arange(3), 1, generator)
+    assert int(posterior.root.used) == 6
+    return posterior
+
+
+def test_scatters_that_somebody_edits_are_what_is_drawn_from():
+    posterior = ready()
+    posterior.item_scatter.mul_(100)
+    posterior.sample(torch.arange(3), 1)
+    np.testing.assert_allclose(scatter_of(posterior.root), posterior.item_scatter, rtol=1e-9, atol=1e-9)
+
+
+def test_an_edit_before_an_update_is_not_lost_either():
+    posterior = ready()
+    with torch.no_grad():
+        posterior.item_scatter[1] = 7 * torch.eye(6, dtype=torch.float64)
+    posterior.update(torch.randn(2, 6).double(), torch.tensor([0, 1]))
+    posterior.sample(torch.arange(3), 1)
+    np.testing.assert_allclose(scatter_of(posterior.root), posterior.item_scatter, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("move", ["deepcopy", "pickle", "load", "load into a criterion", "to"])
+def test_a_posterior_that_was_moved_draws_the_very_same_points(move):
+    posterior = ready()
+    posterior.update(torch.randn(2, 6).double(), torch.tensor([0, 1]))  # its root is not that of Cholesky
+    used = int(posterior.root.used)
+    assert used > 6
+    other = ClassPosterior(3, 6, dtype=torch.float64)
+    if move == "deepcopy":
+        other = copy.deepcopy(posterior)
+    elif move == "pickle":
+        other = pickle.loads(pickle.dumps(posterior))
+    elif move == "load":
+        other.load_state_dict(posterior.state_dict())
+    elif move == "load into a criterion":
+        outer = torch.nn.ModuleDict({"posterior": other})
+        outer.load_state_dict({f"posterior.{key}": value for key, value in posterior.state_dict().items()})
+    else:
+        other.load_state_dict(posterior.state_dict())
+        other = other.to(torch.float64).cpu()
+    draws = [one.sample(torch.arange(3), 4, torch.Generator().manual_seed(3)) for one in (posterior, other)]
+    assert torch.equal(*draws)
+    assert int(other.root.used) == used

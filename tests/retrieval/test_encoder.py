@@ -1,16 +1,21 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
 
+import bayestriplet
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, to_tensor
-from bayestriplet.model.encoder import Encoder, EncoderInfo, save_encoder
-from bayestriplet.model.onnx_export import export_onnx, fingerprint_of
+from bayestriplet.evaluation.encoders import save_encoder
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_export import export_onnx
 from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.runs.encoder_files import fingerprint_of, onnx_metadata
 from tests.data.pictures import make_folder
 
 
@@ -27,7 +32,8 @@ def make_run(path, **changes):
         encoder.train()(torch.rand(16, info.channels, info.size, info.size))  # statistics of batch norm
     path.mkdir(parents=True, exist_ok=True)
     save_encoder(encoder.eval(), path / "model.safetensors")
-    export_onnx(encoder, fingerprint_of(path / "model.safetensors"), path / "encoder.onnx")
+    metadata = onnx_metadata(encoder.info, fingerprint_of(path / "model.safetensors"))
+    export_onnx(encoder, metadata, path / "encoder.onnx")
     return encoder
 
 
@@ -66,6 +72,13 @@ def test_the_file_says_how_to_feed_it_and_what_it_is_made_of(tmp_path):
     assert found["fingerprint"] == fingerprint_of(tmp_path / "model.safetensors")
 
 
+def test_the_file_names_no_file_of_the_machine_it_was_made_on(tmp_path):
+    make_run(tmp_path)
+    content = (tmp_path / "encoder.onnx").read_bytes()
+    for place in (Path(bayestriplet.__file__).parent, Path(torch.__file__).parent, tmp_path):
+        assert str(place).encode() not in content
+
+
 def test_a_backbone_that_cannot_be_exported_is_one_line(tmp_path):
     class Odd(torch.nn.Module):
         def forward(self, images):
@@ -74,7 +87,7 @@ def test_a_backbone_that_cannot_be_exported_is_one_line(tmp_path):
     encoder = make_run(tmp_path)
     encoder.backbone = Odd()
     with pytest.raises(InputError, match=r"backbone 'resnet18' cannot be written as ONNX: [^\n]+$"):
-        export_onnx(encoder, "", tmp_path / "odd.onnx")
+        export_onnx(encoder, {}, tmp_path / "odd.onnx")
     assert not (tmp_path / "odd.onnx").exists()
 
 

@@ -70,7 +70,7 @@ def test_a_folder_that_was_moved_keeps_its_items_with_new_paths(run, scans, tmp_
     assert index.search(scan(7), k=3)[0].neighbours[0].id == "scans/7/7.png"  # still answers
     with pytest.raises(DataError, match="there is no file or folder"):
         index.update(str(scans))
-    assert counts(index.update(str(moved))) == (0, 100, 0, 0)
+    assert counts(index.update(str(moved), name="scans")) == (0, 100, 0, 0)
     assert index.search(scan(7), k=1)[0].neighbours[0].path == str(moved / "7" / "7.png")
 
 
@@ -79,8 +79,8 @@ def test_sets_of_other_names_stay(run, scans):
     index.update(str(scans))
     assert counts(index.update("digits", split="test")) == (359, 0, 0, 0)
     assert counts(index.update("digits")) == (1438, 0, 0, 359)
-    assert counts(index.update("digits", split="val")) == (0, 0, 1437, 360)
-    assert len(index) == 460
+    assert counts(index.update("digits", split="val")) == (0, 0, 0, 360)
+    assert len(index) == 1897
     only = index.search(scan(3), k=5, where={"source": "scans"})[0].neighbours
     assert {one.id.split("/")[0] for one in only} == {"scans"}
 
@@ -200,6 +200,62 @@ def test_images_are_added_one_by_one_and_stay(run, scans):
         index.add(np.zeros((1, 16)))
 
 
+def make_patients(scans):
+    """Write a manifest of the scans, of patients p0 to p3."""
+    rows = [f"{p.relative_to(scans)},{p.parent.name},p{int(p.stem) % 4}" for p in scans.rglob("*.png")]
+    (scans / "list.csv").write_text("\n".join(["path,label,group", *rows]))
+    return scans / "list.csv"
+
+
+@pytest.mark.parametrize("name", ["index", "index.db"])
+def test_items_are_taken_out_by_what_is_known_of_them(run, scans, tmp_path, name):
+    index = bt.Index.open(run, str(tmp_path / name))
+    with pytest.raises(StateError, match="holds no index"):
+        index.remove({"group": "p1"})
+    with pytest.raises(StateError, match="holds no index"):
+        index.purge()
+    index.update(str(make_patients(scans)))
+    index.update("digits", split="test")
+    assert index.remove({"group": "p1"}) == 25
+    assert index.remove({"id": "list/7/7.png"}) == 1
+    sevens = sum(item.label == "7" and item.source == "list" for item in index.store.items())
+    assert index.remove({"label": "7", "source": "list"}) == sevens
+    assert {item.group for item in index.store.items()} == {"", "p0", "p2", "p3"}
+    assert index.remove({"source": "digits"}) == 359
+    assert set(index.store.sets()) == {"list"}
+    with pytest.raises(InputError, match="no item of the index has group=p1; there is group=p"):
+        index.remove({"group": "p1"})
+    with pytest.raises(InputError, match=r"no item of the index has group=p2 and label=7$"):
+        index.remove({"group": "p2", "label": "7"})
+    with pytest.raises(InputError, match=r"remove must be one of 'id', 'label', .*did you mean 'group'"):
+        index.remove({"grup": "p2"})
+    with pytest.raises(InputError, match="remove needs a condition, such as group=NAME"):
+        index.remove({})
+    index.purge()
+    left = len(index)
+    assert counts(index.update(str(scans / "list.csv")))[0] == 100 - left  # they are in the list still
+
+
+def test_a_patient_who_was_taken_out_and_purged_is_in_no_file(run, scans):
+    index = bt.Index.open(run)
+    folder = scans.rename(scans.parent / "Erika Muster")
+    index.update("digits", split="test")
+    index.update(str(folder))
+    index.store.prepare()
+    secrets = [b"Erika Muster", *index.store.thumbnails(["Erika Muster/7/7.png"]).values()]
+
+    def held():
+        files = [path for path in (run / "index").rglob("*") if path.is_file()]
+        return [path for path in files if any(one in path.read_bytes() for one in secrets)]
+
+    assert held()
+    assert index.remove({"source": "Erika Muster"}) == 100
+    index.purge()
+    assert held() == []
+    assert len(index) == 359
+    assert set(index.store.sets()) == {"digits"}
+
+
 def test_what_was_added_is_not_of_a_folder_of_any_name(run, scans):
     index = bt.Index.open(run)
     index.add([scan(0), scan(1)], labels=["0", ""])
@@ -253,7 +309,7 @@ def test_the_predictive_file_of_another_network_is_refused(run, tmp_path):
     make_run(tmp_path / "other", dim=16, channels=1, size=8, mean=(0.5,), deviation=(0.3,))
     shutil.copy(tmp_path / "other" / "encoder.onnx", run / "encoder.onnx")
     with pytest.raises(
-        StateError, match=r"predictive.safetensors and encoder.onnx are of different networks"
+        StateError, match=r"predictive.safetensors is of another network than the encoder"
     ):
         bt.Index.open(run)
     (run / "predictive.safetensors").write_bytes(b"rubbish")
@@ -324,7 +380,11 @@ def test_a_vote_goes_to_the_majority_and_a_tie_to_the_nearest():
 
     assert take_vote(near("a", "b", "b")).label == "b"
     assert take_vote(near("a", "b", "b")).share == pytest.approx(2 / 3)
+    assert take_vote(near("a", "b", "b")).tied == ()
     assert take_vote(near("b", "a", "a", "b")).label == "b"
+    assert take_vote(near("b", "a", "a", "b")).tied == ("b", "a")
+    assert take_vote(near("c", "b", "", "a", "a", "b")).tied == ("b", "a")
+    assert take_vote(near("", "c", "")).tied == ()
     assert take_vote(near("", "", "c")).share == pytest.approx(1 / 3)
     assert take_vote(near("", "")) is None
     assert take_vote([]) is None

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import lancedb
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval import memory
-from bayestriplet.retrieval.lance import LanceStore, _reason
+from bayestriplet.retrieval.lance import LanceStore
+from bayestriplet.retrieval.lance_tables import hash_manifests, reason_in_words
 from bayestriplet.retrieval.memory import Memory
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.sets import IndexedSet, Registration
+from bayestriplet.retrieval.stores import open_store
 from tests.retrieval.rows import DIM, make_rows
 
 
@@ -59,7 +62,7 @@ def test_a_change_that_fails_leaves_the_last_version_and_no_files(tmp_path):
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.stores import open_store
 from tests.retrieval.rows import DIM, make_rows
 store = open_store(Path("run"), sys.argv[1])
 store.prepare()
@@ -84,7 +87,7 @@ def test_a_disk_that_fills_up_leaves_the_last_version_and_no_files(tmp_path, lim
 KILLED = """
 import sys
 from pathlib import Path
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.stores import open_store
 from tests.retrieval.rows import DIM, make_rows
 store = open_store(Path("run"), sys.argv[1])
 store.count()
@@ -143,7 +146,7 @@ def test_searching_a_table_that_has_not_changed_does_not_load_lancedb(tmp_path):
     store.prepare()
     code = (
         "import sys, numpy\nfrom pathlib import Path\n"
-        "from bayestriplet.retrieval.store import open_store\n"
+        "from bayestriplet.retrieval.stores import open_store\n"
         f"store = open_store(Path('run'), {str(tmp_path / 'index')!r})\n"
         f"print(len(store.search(numpy.zeros((1, {DIM}), 'float32'), 3, {{}})[0]))\n"
         "print([name for name in ('lancedb', 'pyarrow', 'torch') if name in sys.modules])"
@@ -259,7 +262,7 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "words"),
     [
         ("lance error: LanceError(IO): no such file, /build/io.rs:1:2", "no such file"),
         (
@@ -270,5 +273,112 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
         ("", "ValueError"),
     ],
 )
-def test_what_lancedb_says_becomes_a_few_words(said, told):
-    assert _reason(ValueError(said)) == told
+def test_what_lancedb_says_becomes_a_few_words(said, words):
+    assert reason_in_words(ValueError(said)) == words
+
+
+def test_the_files_that_versions_are_told_by_are_still_where_lancedb_puts_them(tmp_path):
+    """The version of a table in a folder is read from its manifests, without LanceDB.
+
+    If this fails with a new release of LanceDB, its layout has changed: hash_manifests in
+    retrieval/lance_tables.py has to look elsewhere, or searches would answer from old copies.
+    """
+    local(tmp_path).write("print", DIM, [make_rows(range(20))], [])
+    table = lancedb.connect(tmp_path / "index").open_table("items")
+    folder, seen = tmp_path / "index" / "items.lance" / "_versions", []
+
+    def look():
+        manifests = list(folder.glob("*.manifest"))
+        assert len(manifests) == len(table.list_versions()), "LanceDB's manifests are not where they were"
+        seen.append(hash_manifests(folder))
+
+    look()
+    table.delete("id = 'set/3'")
+    look()
+    table.update(where="id = 'set/4'", values={"label": "b"})
+    look()
+    table.merge_insert("id").when_matched_update_all().execute(table.head(2))
+    look()
+    table.add(table.head(1))
+    look()
+    table.restore(1)
+    look()
+    local(tmp_path).purge()
+    table.checkout_latest()
+    look()
+    assert len(set(seen)) == len(seen) == 7, "two versions of a table have the same name"
+    assert None not in seen
+
+
+def find_bytes(folder, *wanted):
+    """Return the files below a folder in which one of these stands."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [str(path.relative_to(folder)) for path in files if any(w in path.read_bytes() for w in wanted)]
+
+
+@pytest.mark.parametrize("number", [1, 50])
+def test_what_was_taken_out_and_purged_is_in_no_file(tmp_path, number):
+    rows = make_rows(range(100))
+    items = tuple(
+        item._replace(group="Erika Muster", id=f"set/Erika Muster/{n}") if n < number else item
+        for n, item in enumerate(rows.items)
+    )
+    pictures = tuple(b"picture of Erika %d" % n if n < number else b"other" for n in range(100))
+    store = local(tmp_path)
+    store.write("print", DIM, [replace(rows, items=items, thumbnails=pictures)], [])
+    store.prepare()
+    secrets = (b"Erika Muster", b"picture of Erika")
+    store.write("print", DIM, [], [f"set/Erika Muster/{n}" for n in range(number)])
+    assert find_bytes(tmp_path / "index", *secrets)  # versions and copies keep it
+    store.purge()
+    assert store.after_purge == f"Older versions are gone from {tmp_path / 'index'}."
+    assert find_bytes(tmp_path / "index", *secrets) == []
+    assert store.count() == local(tmp_path).count() == 100 - number
+    store.prepare()
+    assert find_bytes(tmp_path / "index", *secrets) == []
+    assert versions(tmp_path) == 1
+    query = make_rows([99]).vectors
+    assert store.search(query, 1, {})[0][0].item.id == "set/99"
+    assert store.thumbnails(["set/99"]) == {"set/99": b"other"}
+    assert store.fingerprint() == "print"
+
+
+def test_a_purge_keeps_the_sets_and_the_index_can_be_changed_after_it(tmp_path):
+    own = IndexedSet("set", "/data/set", "", "set")
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [], [Registration(None, own)])
+    store.purge()
+    assert local(tmp_path).sets() == {"set": own}
+    store.write("print", DIM, [make_rows(range(5, 8))], ["set/0"])
+    assert store.count() == 7
+    with pytest.raises(StateError, match="holds no index"):
+        open_store(tmp_path, str(tmp_path / "none")).purge()
+    assert not (tmp_path / "none").exists()
+
+
+PURGING = """
+import os, sys
+from pathlib import Path
+import lancedb.table
+from bayestriplet.retrieval.stores import open_store
+lancedb.table.LanceTable.optimize = lambda *_, **__: os._exit(9)
+open_store(Path("run"), sys.argv[1]).purge()
+"""
+
+
+def test_a_crash_while_purging_loses_nothing_and_it_can_be_done_again(tmp_path):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(50))], [])
+    store.write("print", DIM, [], ["set/7"])
+    done = subprocess.run([sys.executable, "-c", PURGING, tmp_path / "index"], check=False)
+    assert done.returncode == 9
+    assert {item.id for item in local(tmp_path).items()} == {f"set/{n}" for n in range(50) if n != 7}
+    local(tmp_path).purge()
+    assert find_bytes(tmp_path / "index", b"picture 7") == []
+
+
+def test_a_copy_that_cannot_be_kept_does_no_harm(tmp_path):
+    store = LanceStore(str(tmp_path / "index"), tmp_path / "index", tmp_path / "file" / "copies")
+    (tmp_path / "file").write_text("in the way")
+    store.write("print", DIM, [make_rows(range(5))], [])
+    assert store.count() == 5

@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from bayestriplet.errors import InputError
+from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval.milvus import MilvusStore
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.stores import open_store
 from tests.retrieval.rows import DIM, make_rows
 
 WRITING = """
 import resource, sys
 from pathlib import Path
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.stores import open_store
 from tests.retrieval.rows import DIM, make_rows
 store = open_store(Path("run"), sys.argv[1])
 assert store.count() == 100
@@ -85,3 +85,17 @@ def test_a_file_in_use_by_another_process_is_one_line(tmp_path):
         open_store(tmp_path, str(place)).count()
     process.communicate("")
     assert open_store(tmp_path, str(place)).count() == 9
+
+
+def test_a_purge_says_what_milvus_lite_keeps(tmp_path):
+    place = tmp_path / "index.db"
+    store = MilvusStore(str(place))
+    store.write("print", DIM, [make_rows(range(9))], [])
+    store.purge()
+    assert store.after_purge == (
+        "Milvus Lite keeps removed items in its files until it merges these: "
+        f"to be rid of them now, delete {place} and index again."
+    )
+    assert store.count() == 9
+    with pytest.raises(StateError, match="holds no index"):
+        MilvusStore(str(tmp_path / "none.db")).purge()

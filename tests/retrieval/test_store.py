@@ -8,7 +8,8 @@ import pytest
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval.lance import LanceStore
 from bayestriplet.retrieval.milvus import MilvusStore
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.sets import IndexedSet, Registration, Removal
+from bayestriplet.retrieval.stores import open_store
 from tests.retrieval.rows import DIM, make_rows
 
 
@@ -81,6 +82,39 @@ def test_the_version_changes_with_the_items_also_for_whoever_has_it_open(reopen)
     assert reader.version() != first
     assert set(reader.thumbnails(["set/4", "set/5"])) == {"set/4", "set/5"}
     assert set(reader.find(["set/8"])) == {"set/8"}
+
+
+def test_every_change_gives_another_version(reopen):
+    reader, writer, seen = reopen(), reopen(), []
+    for rows, gone in (
+        ([make_rows(range(5))], []),
+        ([make_rows([3], label="relabelled")], []),
+        ([make_rows([3], label="a")], []),
+        ([make_rows([8])], ["set/1"]),
+        ([], ["set/0"]),
+        ([make_rows([0])], []),
+    ):
+        writer.write("print", DIM, rows, gone)
+        seen.append(reader.version())
+        assert reader.version() == reopen().version() == seen[-1]
+    assert len(set(seen)) == len(seen)
+
+
+def test_sets_are_registered_with_a_change_and_forgotten(reopen):
+    one, other = IndexedSet("set", "/data/ü, 'set'", "", "set"), IndexedSet("m:test", "m", "test", "m")
+    store = reopen()
+    assert store.sets() == {}
+    assert reopen().fingerprint() is None  # asking has made nothing
+    store.write("print", DIM, [make_rows(range(5))], [], [Registration(None, one)])
+    assert reopen().sets() == {"set": one}
+    store.write("print", DIM, [], [], [Registration(None, other)])
+    assert (reopen().sets(), store.count()) == ({"set": one, "m:test": other}, 5)
+    moved = one._replace(data="/data/elsewhere")
+    store.write("print", DIM, [], ["set/0"], [Registration(one, moved), Removal(other)])
+    assert (reopen().sets(), store.count()) == ({"set": moved}, 4)
+    with pytest.raises(StateError, match="set 'set' was changed by another process; run it again"):
+        store.write("print", DIM, [make_rows([9])], [], [Registration(one, one)])
+    assert (reopen().sets(), store.count()) == ({"set": moved}, 4)
 
 
 def test_a_change_adds_replaces_and_removes_and_leaves_the_rest(reopen):

@@ -9,11 +9,12 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_t, percentileofscore
 
 from bayestriplet import ClassPosterior, NIWPrior
-from bayestriplet.errors import InputError
+from bayestriplet.errors import InputError, StateError
 from bayestriplet.evaluation.embeddings import Embedded
-from bayestriplet.evaluation.predictive_file import write_predictive
-from bayestriplet.retrieval import predictive
-from bayestriplet.runs.predictive import Predictive
+from bayestriplet.evaluation.predictive_of import fit_predictive
+from bayestriplet.runs import predictive
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.predictive import Predictive, open_predictive
 
 SIZES = (50, 12, 0, 1)  # items a class: one class is absent, one has a single item
 NAMES = ("a", "b\nc", "$", "ü")
@@ -32,9 +33,8 @@ def make_file(folder, dim=3, held_out=(40, 40, 5, 3)):
     train, kept = make_items(SIZES, dim, 0), make_items(held_out, dim, 1)
     posterior = ClassPosterior(len(SIZES), dim, dtype=torch.float64)
     posterior.update(torch.from_numpy(train.vectors), torch.from_numpy(train.labels))
-    (folder / "model").write_bytes(b"weights")
     path = folder / "predictive.safetensors"
-    write_predictive(path, folder / "model", posterior, NAMES, train, kept)
+    fit_predictive(posterior, NAMES, "of an encoder", train, kept).save(path)
     return train, kept, path
 
 
@@ -130,9 +130,21 @@ def test_blocks_change_nothing(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found.probabilities(x), whole)
 
 
-def test_the_encoder_is_known_by_the_digest_of_its_file(tmp_path):
+def test_a_predictive_survives_its_file_and_equal_ones_are_equal_files(tmp_path):
     _, _, path = make_file(tmp_path)
-    assert Predictive.load(path).encoder == "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c"
+    found = Predictive.load(path)
+    assert found.encoder == "of an encoder"
+    for _ in range(5):
+        found.save(tmp_path / "again.safetensors")
+        assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_a_predictive_of_another_encoder_is_refused(tmp_path):
+    assert open_predictive(RunFolder(tmp_path), "of an encoder") is None
+    make_file(tmp_path)
+    assert open_predictive(RunFolder(tmp_path), "of an encoder").classes == NAMES
+    with pytest.raises(StateError, match=r"is of another network than the encoder: `bayestriplet export"):
+        open_predictive(RunFolder(tmp_path), "of another")
 
 
 METADATA = {"format": "1", "classes": '["a", "b", "c", "d"]', "encoder": "x"}

@@ -7,7 +7,7 @@ import pytest
 from bayestriplet.retrieval.index import Index
 from bayestriplet.service.mapping import MOST_ITEMS
 from bayestriplet.service.places import Places
-from tests.service.servers import Server, fill_folder
+from tests.service.servers import HOSTILE, Server, fill_folder, save_scan
 
 
 @pytest.fixture(scope="session")
@@ -32,5 +32,17 @@ def indexed(digits_run, scans, tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(indexed):
     server = Server(indexed)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def tied(digits_run, tmp_path_factory):
+    """A server of ten items, five of one label and five of another: every vote of ten is a tie."""
+    run = tmp_path_factory.mktemp("tied") / "run"
+    shutil.copytree(digits_run, run, ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    files = [save_scan(i, run.parent / f"{i}.png") for i in range(10)]
+    Index.open(run).add(files, labels=["three", HOSTILE] * 5, ids=[f"item {i}" for i in range(10)])
+    server = Server(run)
     yield server
     server.stop()

@@ -270,6 +270,43 @@ def test_a_bad_file_is_told_in_words_and_the_next_one_works(server, visit, tmp_p
     assert page.locator("#trouble").is_hidden()
 
 
+def test_a_failed_upload_leaves_nothing_of_the_last_query_beside_its_error(server, visit, tmp_path):
+    (tmp_path / "note.png").write_bytes(b"just text")
+    page = visit(server.address)
+    upload(page, save_scan(1006, tmp_path / "good.png"))
+    assert results(page).count() == 10
+    upload(page, tmp_path / "note.png")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert page.locator("#asked").is_hidden()
+    assert page.locator("#asked-image").get_attribute("src") is None
+    assert "good.png" not in page.locator("main").inner_text()
+    assert page.locator("#results button").count() == 0
+    assert text(page, "#verdict") == ""
+    assert page.locator("#map text", has_text="query").count() == 0
+    upload(page, tmp_path / "good.png")
+    results(page)
+    assert text(page, "#asked-name") == "good.png"
+    page.fill("#k", "0")  # what fails is of the query that is shown
+    page.press("#k", "Tab")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert text(page, "#asked-name") == "good.png"
+
+
+def test_a_tie_is_shown_as_one(tied, visit, tmp_path):
+    page = visit(tied.address)
+    upload(page, save_scan(1003, tmp_path / "query.png"))
+    cards = results(page)
+    tie = " and ".join(tied.search((tmp_path / "query.png").read_bytes())[1]["vote"]["tied"])
+    assert text(page, "#verdict") == f"tie: {tie}, 5 of 10 neighbours each"
+    assert f"tie: {tie}, 5 of 10 neighbours each" in text(page, "#status")
+    assert text(page, "#legend").startswith(f"✓ and a solid frame: one of the tied labels, {tie}. ")
+    assert {cards.nth(i).locator(".sign").inner_text() for i in range(10)} == {"✓ tied label"}
+    assert "one of the tied labels" in cards.first.get_attribute("aria-label")
+    page.fill("#k", "1")
+    page.press("#k", "Enter")
+    wait(page, "document.getElementById('verdict').textContent.endsWith(': 1 of 1 neighbours')")
+
+
 def test_scripts_in_labels_and_file_names_stay_text(server, visit):
     page = visit(server.address)
     page.locator("#examples button", has_text=HOSTILE[:10]).click()

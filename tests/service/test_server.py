@@ -1,10 +1,12 @@
 """The service as clients meet it: a real server, real requests."""
 
+import asyncio
 import base64
 import io
 import json
 import shutil
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 from PIL import Image
 
 from bayestriplet.retrieval.index import Index
+from bayestriplet.service.app import make_app
+from bayestriplet.service.catalogue import Catalogue
 from tests.data.test_images import png_header
 from tests.service.servers import (
     DIGITS,
@@ -38,11 +42,11 @@ def query(tmp_path):
 
 def assert_like(found, answer):
     """What the service answered is what ``bayestriplet search`` prints."""
-    expected = answer.to_json()
+    expected = json.loads(json.dumps(answer.to_json()))
     for key in ("neighbours", "vote", "probabilities", "novelty"):
         if key == "neighbours":
-            told = [{**one, "distance": pytest.approx(one["distance"], rel=1e-4)} for one in expected[key]]
-            assert found[key] == told
+            near = [{**one, "distance": pytest.approx(one["distance"], rel=1e-4)} for one in expected[key]]
+            assert found[key] == near
         elif key == "probabilities":
             assert found[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-6)
         else:
@@ -185,7 +189,7 @@ def bad_images():
 
 
 @pytest.mark.parametrize("kind", bad_images())
-def test_a_bad_image_is_told_in_words(server, kind):
+def test_a_bad_image_is_answered_in_words(server, kind):
     content, message = bad_images()[kind]
     status, answer = server.search(content)
     assert status == 422
@@ -212,7 +216,7 @@ def test_a_bad_image_is_told_in_words(server, kind):
         ({"label": "x" * 100_000}, 400, "the form cannot be read"),
     ],
 )  # fmt: skip
-def test_a_bad_wish_is_told_in_words(server, fields, status, message):
+def test_a_bad_option_is_answered_in_words(server, fields, status, message):
     if "item" not in fields:
         fields = {"item": server.get("/api/info")[1]["examples"][0]["id"], **fields}
     found = server.search(**fields)
@@ -265,14 +269,14 @@ def test_other_methods_and_parameters_are_refused_in_words(server):
     assert answer["message"].startswith("thumbnail: ")
 
 
-def test_a_told_length_that_is_too_large_is_refused_before_it_is_read(server):
+def test_a_declared_length_that_is_too_large_is_refused_before_it_is_read(server):
     with socket.create_connection((server.host, server.port), timeout=60) as line:
         line.sendall(f"{HEAD}Content-Length: {2 * 2**30}\r\n\r\n".encode())
-        assert_told_too_large(line)
+        assert_refused_as_too_large(line)
     assert server.is_running
 
 
-def test_an_untold_length_is_cut_off_and_neither_memory_nor_disk_grow(server):
+def test_an_undeclared_length_is_cut_off_and_neither_memory_nor_disk_grow(server):
     before, rest = resident_megabytes(server), shutil.disk_usage("/tmp").used  # noqa: S108
     with socket.create_connection((server.host, server.port), timeout=60) as line:
         line.sendall(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
@@ -287,13 +291,13 @@ def test_an_untold_length_is_cut_off_and_neither_memory_nor_disk_grow(server):
         except OSError:
             pass
         assert sent < 2000
-        assert_told_too_large(line)
+        assert_refused_as_too_large(line)
     assert server.is_running
     assert resident_megabytes(server) < before + 120
     assert shutil.disk_usage("/tmp").used < rest + 500 * MEGABYTE  # noqa: S108
 
 
-def assert_told_too_large(line):
+def assert_refused_as_too_large(line):
     answer = b""
     while b"}" not in answer:
         got = line.recv(65536)
@@ -492,3 +496,90 @@ def test_a_replay_of_huge_numbers_is_refused_in_words(server):
     huge = content[:16] + np.full((len(content) - 16) // 4, 1e19, "<f4").tobytes()
     status, answer = server.search(replay=base64.urlsafe_b64encode(huge).rstrip(b"=").decode())
     assert (status, answer["message"][:22]) == (422, "replay must be what an")
+
+
+def test_a_tie_names_all_labels_that_are_tied(tied, query):
+    vote = tied.search(query.read_bytes())[1]["vote"]
+    assert (vote["share"], set(vote["tied"])) == (0.5, {"three", HOSTILE})
+    assert vote["label"] == vote["tied"][0]
+    assert tied.search(query.read_bytes(), k=1)[1]["vote"]["tied"] == []
+
+
+class WatchedStore:
+    """A store that notes in which threads it is asked."""
+
+    def __init__(self, store):
+        self.store, self.threads = store, set()
+
+    def __getattr__(self, name):
+        value = getattr(self.store, name)
+        if not callable(value):
+            return value
+
+        def call(*arguments):
+            self.threads.add(threading.current_thread())
+            return value(*arguments)
+
+        return call
+
+
+async def ask_app(app, method, path, body=b"", kind="text/plain"):
+    """Send a request to an application in this event loop; return the status."""
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", kind.encode())]
+    target, _, search = path.partition("?")
+    scope = {
+        "type": "http", "method": method, "path": target, "raw_path": target.encode(), "headers": headers,
+        "query_string": search.encode(), "http_version": "1.1", "scheme": "http", "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80), "root_path": "", "asgi": {"version": "3.0"},
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return sent[0]["status"]
+
+
+def test_the_store_is_never_asked_in_the_event_loop(indexed, query):
+    catalogue = Catalogue(indexed)
+    catalogue.index.store = WatchedStore(catalogue.index.store)
+    app = make_app(catalogue)
+    body, kind = make_form(query.read_bytes())
+    path = "/api/items/scans/3/3.png"
+
+    async def ask_all():
+        for request in (
+            ("GET", "/api/info"),
+            ("GET", "/api/map"),
+            ("GET", path),
+            ("GET", f"{path}/image"),
+            ("GET", f"{path}/image?thumbnail=true"),
+            ("POST", "/api/search", body, kind),
+            ("POST", "/api/search", *make_form(fields={"item": "scans/3/3.png"})),
+        ):
+            catalogue.index.store.threads.clear()
+            assert await ask_app(app, *request) == 200, request
+            assert catalogue.index.store.threads, request
+            assert threading.current_thread() not in catalogue.index.store.threads, request
+
+    with ThreadPoolExecutor(1) as own:  # a browser that is driven has an event loop in the main thread
+        own.submit(asyncio.run, ask_all()).result()
+    catalogue.close()
+
+
+def test_a_relabelled_item_of_milvus_is_noticed(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    store = str(tmp_path / "index.db")
+    index, files = Index.open(run, store), [save_scan(i, tmp_path / f"{i}.png") for i in range(5)]
+    index.add(files, labels=["a"] * 5)
+    catalogue = Catalogue(run, store)
+    before = catalogue.edition()
+    assert before.labels == {"a": 5}
+    index.add(files[:1], labels=["b"])
+    assert catalogue.edition().version != before.version
+    assert catalogue.edition().labels == {"a": 4, "b": 1}
+    catalogue.close()

@@ -1,5 +1,7 @@
 """A backbone small enough for tests."""
 
+import time
+
 from torch import nn
 
 
@@ -21,6 +23,11 @@ def tied(channels, dim):
     layers = [nn.Linear(64 * channels, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)]
     layers[2].weight = layers[1].weight
     return nn.Sequential(nn.Flatten(), *layers)
+
+
+def broken_after_a_while(channels, dim):
+    time.sleep(10)
+    return "not a module"
 
 
 def broken(channels, dim):

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,12 +11,16 @@ from pydantic import create_model
 
 from bayestriplet import BUT, recall_at_k
 from bayestriplet.config import TrainConfig, make_config
+from bayestriplet.data import images
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError
-from bayestriplet.training import trials
-from bayestriplet.training.comparison import Comparison
+from bayestriplet.training import plan, trials
+from bayestriplet.training.comparison import Comparison, least_runs
+from bayestriplet.training.events import TrialEvent
+from bayestriplet.training.plan import open_images, resolve
 from bayestriplet.training.trials import Trial, run_trials
+from tests.data.pictures import make_folder
 
 NETWORK = {"backbone": "tests.training.networks:small", "dim": 8}
 BASE = {"data": "digits", "max_steps": 6, "validate_every": 3, "augment": False, **NETWORK}
@@ -25,27 +30,30 @@ class Silent:
     def __init__(self):
         self.made, self.known = [], []
 
-    def started(self, trial):
-        pass
-
-    def finished(self, trial, results, was_there):
-        (self.known if was_there else self.made).append(trial.name)
+    def __call__(self, event):
+        if isinstance(event, TrialEvent) and event.results is not None:
+            (self.known if event.was_there else self.made).append(event.name)
 
 
 def base(**options):
     return make_config(BASE | options, "test")
 
 
+def full(**options):
+    config = base(**options)
+    return resolve(config, open_images(config))
+
+
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch):
     """Runs are made here instead of in a process each, which takes seconds to start."""
 
-    def here(missing, folder, jobs, watcher, results):
+    def here(missing, folder, jobs, on_event, results, images):
         for trial in missing:
             trials.check_disk(folder)
-            trials._run_one(trial.config, folder / trial.name)
+            trials._run_one(trial.config, folder / trial.name, images)
             results[trial.name] = trials.read_finished(folder / trial.name)
-            watcher.finished(trial, results[trial.name], was_there=False)
+            on_event(TrialEvent(trial.name, trial.config, results[trial.name]))
 
     monkeypatch.setattr(trials, "_run_missing", here)
 
@@ -58,12 +66,8 @@ def test_a_comparison_writes_its_tables_and_is_never_repeated(tmp_path):
     assert names == {
         "settings.json",
         "comparison.json",
-        "table.md",
-        "table.csv",
         "floors.json",
         "runs",
-        "recall.png",
-        "learning.png",
     }
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["methods"].keys() == {"but", "nca"}
     seed = summary["methods"]["but"]["seeds"]["1"]
@@ -74,7 +78,7 @@ def test_a_comparison_writes_its_tables_and_is_never_repeated(tmp_path):
 
 
 def test_an_interrupted_run_is_gone_on_with_and_a_half_written_one_made_again(tmp_path):
-    trial, watcher = Trial(base()), Silent()
+    trial, watcher = Trial(full()), Silent()
     run_trials([trial], tmp_path, 1, watcher)
     whole = trials.read_finished(tmp_path / trial.name)
     (tmp_path / trial.name / "results.json").unlink()
@@ -91,7 +95,7 @@ def test_an_interrupted_run_is_gone_on_with_and_a_half_written_one_made_again(tm
 
 
 def test_a_broken_result_is_named_and_the_other_runs_stay(tmp_path):
-    first, second = Trial(base()), Trial(base(seed=1))
+    first, second = Trial(full()), Trial(full(seed=1))
     run_trials([first, second], tmp_path, 1, Silent())
     (tmp_path / first.name / "results.json").write_text("{")
     with pytest.raises(InputError, match=f"delete .*{first.name} to repeat that run"):
@@ -100,41 +104,52 @@ def test_a_broken_result_is_named_and_the_other_runs_stay(tmp_path):
 
 
 def test_a_folder_of_another_comparison_is_refused(tmp_path):
-    Comparison(base(), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+    Comparison(base(), ("but",), (0,), tune=False).run(tmp_path / "out", 1, Silent())
     with pytest.raises(InputError, match="holds a comparison with max_steps 6, not 7: choose another --out"):
-        Comparison(base(max_steps=7), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+        Comparison(base(max_steps=7), ("but",), (0,), tune=False).run(tmp_path / "out", 1, Silent())
     with pytest.raises(InputError, match=r"holds a comparison with data 'digits', not 'mnist'"):
-        Comparison(base(data="mnist"), ("but",), (0,), tune=False)._claim(tmp_path / "out")
+        Comparison(base(data="mnist"), ("but",), (0,), tune=False).run(tmp_path / "out", 1, Silent())
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
     with pytest.raises(InputError, match="is not empty and holds no comparison"):
-        Comparison(base(), ("but",), (0,), tune=False)._claim(tmp_path / "other")
+        Comparison(base(), ("but",), (0,), tune=False).run(tmp_path / "other", 1, Silent())
 
 
 def test_no_free_disk_is_one_line_before_a_run_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(trials, "LEAST_DISK", 10**18)
     with pytest.raises(InputError, match="MB of free disk; finished runs stay"):
-        run_trials([Trial(base())], tmp_path, 1, Silent())
+        run_trials([Trial(full())], tmp_path, 1, Silent())
 
 
 def test_different_options_have_different_folders():
-    names = {Trial(base(**options)).name for options in ({}, {"seed": 1}, {"lr": 0.1}, {"method": "bh"})}
+    names = {Trial(full(**options)).name for options in ({}, {"seed": 1}, {"lr": 0.1}, {"method": "bh"})}
     assert len(names) == 4
-    assert Trial(base()).name == Trial(base()).name
+    assert Trial(full()).name == Trial(full()).name
 
 
 def test_a_run_made_with_another_recipe_is_another_run(monkeypatch):
-    before = {method: Trial(base(method=method)).name for method in ("but", "bunca", "bh")}
+    before = {method: Trial(full(method=method)).name for method in ("but", "bunca", "bh")}
     monkeypatch.setitem(BUT.sampling["default"], "noise", 0.7)
-    after = {method: Trial(base(method=method)).name for method in before}
+    after = {method: Trial(full(method=method)).name for method in before}
     assert [method for method in before if before[method] != after[method]] == ["but"]
 
 
 def test_a_run_made_before_an_option_existed_is_still_known():
-    before = Trial(base(lr=0.1)).name
-    longer = create_model("Longer", __base__=TrainConfig, another=(float, 1.0))
-    assert Trial(longer(**base(lr=0.1).model_dump())).name == before
-    assert Trial(longer(**base(lr=0.1).model_dump(), another=2.0)).name != before
+    config = full(lr=0.1)
+    longer = create_model("Longer", __base__=TrainConfig, another=(float | None, None))
+    assert Trial(longer(**config.model_dump())).name == Trial(config).name
+    assert Trial(longer(**config.model_dump(), another=2.0)).name != Trial(config).name
+
+
+def test_a_run_made_with_another_default_is_another_run(monkeypatch):
+    before = Trial(full(validate_every=None, max_steps=None)).name
+    assert Trial(full(validate_every=None, max_steps=None)).name == before
+    monkeypatch.setattr(plan, "LEAST_INTERVAL", 70)
+    assert Trial(full(validate_every=None, max_steps=None)).name != before
+
+
+def test_what_changes_nothing_about_a_run_is_no_part_of_its_name():
+    assert Trial(full(workers=2, logger="csv")).name == Trial(full()).name
 
 
 def test_options_chosen_elsewhere_are_used_without_tuning(tmp_path):
@@ -178,7 +193,7 @@ def test_floors_are_measured_on_the_items_that_methods_are(tmp_path):
 
 
 def test_options_that_break_down_are_the_worst_of_a_search_and_not_repeated(tmp_path):
-    trial, watcher = Trial(base(method="proxy-nca", normalize=False, lr=1e30)), Silent()
+    trial, watcher = Trial(full(method="proxy-nca", normalize=False, lr=1e30)), Silent()
     for _ in range(2):
         (found,) = run_trials([trial], tmp_path, 1, watcher)
         assert (found["status"], found["validation_recall@1"]) == ("diverged", 0.0)
@@ -193,13 +208,9 @@ from pathlib import Path
 from bayestriplet.config import make_config
 from bayestriplet.training.trials import Trial, run_trials
 
-class Silent:
-    def started(self, trial): pass
-    def finished(self, *_): pass
-
 if __name__ == "__main__":
     config = make_config({"data": "digits", "max_steps": 1_000_000, "width": 0.25}, "test")
-    run_trials([Trial(config)], Path("runs"), 1, Silent())
+    run_trials([Trial(config)], Path("runs"), 1, lambda event: None)
 """
 
 
@@ -238,6 +249,49 @@ def test_the_runs_of_a_comparison_that_is_killed_end_with_it(tmp_path):
     wait_until(lambda: not any(worker.exists() for worker in workers), 20)
 
 
+FAILING = """
+from pathlib import Path
+from bayestriplet.config import make_config
+from bayestriplet.training.trials import Trial, run_trials
+
+if __name__ == "__main__":
+    long = {"data": "digits", "backbone": "tests.training.networks:small", "max_steps": 10_000_000}
+    broken = {**long, "backbone": "tests.training.networks:broken_after_a_while"}
+    trials = [Trial(make_config(values, "test")) for values in (long, broken)]
+    run_trials(trials, Path("runs"), 2, lambda event: None)
+"""
+
+
+def test_an_error_of_one_run_ends_those_under_way(tmp_path):
+    (tmp_path / "failing.py").write_text(FAILING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "failing.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_until(lambda: list(tmp_path.glob("runs/*/metrics.csv")), 60)
+    workers = [Path(f"/proc/{number}") for number in children.read_text().split()]
+    _, errors = process.communicate(timeout=40)  # not the hours that the other run would take
+    assert "must return a torch module; got str" in errors
+    wait_until(lambda: not any(worker.exists() for worker in workers), 10)
+
+
+def test_images_in_files_are_decoded_once_for_all_runs(tmp_path, monkeypatch):
+    folder = make_folder(tmp_path / "photos", {"a": 10, "b": 10}, shape=(8, 8))
+    decoded = []
+    original = images._load
+
+    def count(file, *rest):
+        decoded.append(file)
+        return original(file, *rest)
+
+    monkeypatch.setattr(images, "_load", count)
+    config = base(data=str(folder), batch_size=4, workers=0, size=8)
+    Comparison(config, ("but", "nca"), (0, 1), tune=False).run(tmp_path / "out", 1, Silent())
+    assert len(decoded) <= 40  # once to look at each, once to keep it; not in each of four runs
+    assert not (tmp_path / "out" / "images").exists()
+
+
 def wait_until(condition, seconds):
     end = time.monotonic() + seconds
     while not condition():
@@ -248,6 +302,6 @@ def wait_until(condition, seconds):
 def test_the_least_number_of_runs_is_known_before(tmp_path):
     comparison, watcher = Comparison(base(max_steps=1), ("but", "nca"), (0, 1), tune=True), Silent()
     comparison.run(tmp_path / "out", 1, watcher)
-    assert len(watcher.made) >= comparison.least_runs() == 22
+    assert len(watcher.made) >= least_runs(2, 2, tune=True) == 22
     assert len(set(watcher.made)) == len(watcher.made)
-    assert Comparison(base(), ("but", "nca"), (0, 1), tune=False).least_runs() == 4
+    assert least_runs(2, 2, tune=False) == 4

@@ -1,16 +1,16 @@
+import contextlib
 import csv
-import hashlib
 import json
 import math
+import signal
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from lightning.pytorch import Trainer
-from rich.console import Console
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from bayestriplet import recall_at_k
@@ -18,12 +18,17 @@ from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import embed
-from bayestriplet.model.encoder import load_encoder
+from bayestriplet.evaluation.encoders import load_encoder
+from bayestriplet.model.backbone import build_backbone
+from bayestriplet.model.encoder import Encoder
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.retrieval.index import Index
+from bayestriplet.runs.encoder_files import fingerprint_of
+from bayestriplet.runs.metrics import read_metrics
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.splits import open_run_data
-from bayestriplet.training import callbacks
-from bayestriplet.training import run as training
+from bayestriplet.training import callbacks, plan, stopping
+from bayestriplet.training.events import WarningEvent
 from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.run import TrainingRun
 from tests.posterior.test_statistics import slow_statistics
@@ -38,7 +43,7 @@ SMALL = {
 
 
 def make_run(out, **options):
-    return TrainingRun(make_config(SMALL | options, "test"), out, Console(quiet=True))
+    return TrainingRun(make_config(SMALL | options, "test"), out)
 
 
 def train(out, resume=False, export=False, **options):
@@ -49,13 +54,14 @@ def train(out, resume=False, export=False, **options):
 
 def stop_at(monkeypatch, step):
     """Ask for a stop, as Ctrl-C does, during the given step."""
-    original = callbacks.Interruption.on_train_batch_end
+    original = stopping.Interruption.on_train_batch_end
 
     def ask(self, trainer, module, *rest):
-        self.asked = self.asked or trainer.global_step == step
+        if trainer.global_step == step:
+            self.asked = signal.SIGINT
         original(self, trainer, module, *rest)
 
-    monkeypatch.setattr(callbacks.Interruption, "on_train_batch_end", ask)
+    monkeypatch.setattr(stopping.Interruption, "on_train_batch_end", ask)
 
 
 def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
@@ -101,7 +107,7 @@ def test_the_saved_encoder_gives_the_reported_recall_and_the_posterior_is_that_o
     right = predictive.probabilities(items).argmax(1) == run.images.labels[test]
     assert right.mean() > 0.7
     assert predictive.classes == run.images.classes
-    assert predictive.encoder == hashlib.sha256(run.folder.model.read_bytes()).hexdigest()
+    assert predictive.encoder == fingerprint_of(run.folder.model)
     assert len(predictive.held_out) == len(run.images.indices("val"))
     assert 20 < predictive.novelty(items).mean() < 80  # test items are like validation items
 
@@ -116,7 +122,7 @@ def test_every_other_method_trains(method, tmp_path):
 def test_a_loss_learns_so_many_times_faster_than_the_network(faster, tmp_path):
     options = {"method": "proxy-nca", "lr": 1e-3, "max_steps": 1, "validate_every": 1}
     run, _ = train(tmp_path / "run", **options, loss_rate=faster)
-    module, moved = run._module, {}
+    module, moved = EmbeddingModule(run.outcome.encoder, run.config, 1), {}
     optimizer = module.configure_optimizers()["optimizer"]
     before = {name: value.detach().clone() for name, value in module.named_parameters()}
     for value in module.parameters():
@@ -266,28 +272,25 @@ def test_every_regime_trains_and_is_part_of_the_config(regime, tmp_path):
 # Warnings and errors
 
 
-def warned(monkeypatch, tmp_path, **options):
-    lines = []
-    monkeypatch.setattr(
-        "bayestriplet.training.progress.TrainingProgress.warn", lambda _, text: lines.append(text)
-    )
-    train(tmp_path / "run", **options)
-    return lines
+def warned(tmp_path, **options):
+    events = []
+    TrainingRun(make_config(SMALL | options, "test"), tmp_path / "run", events.append).fit()
+    return [event.text for event in events if isinstance(event, WarningEvent)]
 
 
 def test_a_collapsed_embedding_is_warned_about(tmp_path, monkeypatch):
     monkeypatch.setattr(callbacks, "embed", lambda *_: np.ones((359, 16), dtype=np.float32))
     monkeypatch.setattr(callbacks, "recall_at_k", lambda *_: {1: 0.1})
-    assert any("collapse" in line for line in warned(monkeypatch, tmp_path, max_steps=10))
+    assert any("collapse" in line for line in warned(tmp_path, max_steps=10))
 
 
 def test_triplets_that_are_never_active_are_warned_about(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddingModule, "active_share", lambda _: 0.0)
     monkeypatch.setattr(callbacks, "IDLE_STEPS", 40)
-    assert any("no triplet was active" in line for line in warned(monkeypatch, tmp_path, max_steps=60))
+    assert any("no triplet was active" in line for line in warned(tmp_path, max_steps=60))
 
 
-def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(tmp_path, monkeypatch):
+def test_a_loss_that_is_not_a_number_at_once_ends_training_with_one_line_and_no_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "bayestriplet.triplets.criteria.triplet_loss", lambda triplets, **_: triplets.anchor.sum() * math.nan
     )
@@ -296,10 +299,100 @@ def test_a_loss_that_is_not_a_number_ends_training_with_one_line_and_no_folder(t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_network_that_diverges_ends_training_with_one_line(tmp_path):
-    with pytest.raises(DivergenceError, match=r"training failed at step .*: embeddings must be finite"):
+def test_a_network_that_diverges_keeps_its_metrics_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(callbacks, "LOG_EVERY", 1)
+    with pytest.raises(
+        DivergenceError,
+        match=r"training failed at step .*: embeddings must be finite.*; what was measured until then is in",
+    ):
         train(tmp_path / "run", lr=1e30, normalize=False, validate_every=100)
-    assert not (tmp_path / "run").exists()
+    assert read_metrics(tmp_path / "run" / "metrics.csv").step[0] == 1
+    results = make_run(tmp_path / "run").folder.read_results()
+    assert (results["status"], "embeddings must be finite" in results["reason"]) == ("diverged", True)
+    with pytest.raises(InputError, match="diverged: train again with another --out and a lower --lr"):
+        train(tmp_path / "run", resume=True, lr=1e30, normalize=False, validate_every=100)
+
+
+@pytest.mark.parametrize("options", [{}, {"lr": 1e30, "normalize": False}], ids=["finished", "diverged"])
+def test_signals_are_handled_as_before_however_training_ends(tmp_path, options):
+    def mine(*_):
+        pass
+
+    before = {number: signal.signal(number, mine) for number in stopping.SIGNALS}
+    try:
+        with contextlib.suppress(DivergenceError):
+            make_run(tmp_path / "run", **options).fit()
+        assert {signal.getsignal(number) for number in stopping.SIGNALS} == {mine}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_training_in_another_thread_leaves_signals_alone(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(make_run(tmp_path / "run", max_steps=2).fit).result()
+
+
+def test_the_first_checkpoint_is_written_early_however_long_an_epoch_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(stopping, "FIRST_CHECKPOINT", 0.0)
+    saved = []
+    original = stopping.save_checkpoint
+
+    def save(trainer, run):
+        saved.append(trainer.global_step)
+        original(trainer, run)
+
+    monkeypatch.setattr(stopping, "save_checkpoint", save)
+    make_run(tmp_path / "run", validate_every=30).fit()
+    assert saved == [1]
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(tmp_path):
+    train(tmp_path / "whole")
+    make_run(tmp_path / "run").fit()
+    (tmp_path / "run" / "last.ckpt").unlink()  # as if it had been killed after its first steps
+    train(tmp_path / "run", resume=True)
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "run")]
+    assert files[0] == files[1]
+
+
+def test_equal_trainings_make_equal_files_and_can_use_each_others_index(tmp_path):
+    for name in ("one", "two"):
+        train(tmp_path / name, export=True)
+    for file in ("config.toml", "model.safetensors", "posterior.safetensors", "predictive.safetensors",
+                 "encoder.onnx", "splits.csv"):  # fmt: skip
+        one, two = ((tmp_path / name / file).read_bytes() for name in ("one", "two"))
+        assert one == two, file
+    Index.open(tmp_path / "one").update("digits", split="test")
+    assert len(Index.open(tmp_path / "two", str(tmp_path / "one" / "index"))) == 359
+
+
+def test_the_untrained_floor_has_the_official_weights_that_training_began_with(tmp_path):
+    torch.manual_seed(1)
+    torch.save(build_backbone("resnet18", 1, 9).state_dict(), tmp_path / "official.pth")
+    options = {"backbone": "resnet18", "size": 16, "dim": 8, "max_steps": 1, "validate_every": 1}
+    run, scores = train(tmp_path / "run", **options, weights=str(tmp_path / "official.pth"))
+    torch.manual_seed(0)
+    floor = Encoder(run.outcome.encoder.info, str(tmp_path / "official.pth")).eval()
+    test = run.images.indices("test")
+    recall = recall_at_k(embed(floor, run.images, test), run.images.labels[test], (1,))[1]
+    assert scores["untrained"]["recall@1"].value == recall
+
+
+@pytest.mark.parametrize(
+    ("logger", "pattern"), [("csv", "csv/metrics.csv"), ("tensorboard", "tensorboard/*")]
+)
+def test_a_logger_gets_the_metrics(tmp_path, logger, pattern):
+    train(tmp_path / "run", logger=logger)
+    (first, *_) = (tmp_path / "run").glob(pattern)
+    assert first.stat().st_size > 100
+
+
+def test_wandb_logs_offline_into_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    train(tmp_path / "run", logger="wandb", max_steps=10)
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb"))
 
 
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path):
@@ -330,11 +423,19 @@ def test_a_full_disk_ends_training_with_one_line_and_leaves_no_half_checkpoint(e
 
 
 def test_a_full_disk_at_the_end_can_be_gone_on_from(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
+    original = Path.write_bytes
+
+    def full(self, content):
+        if "model" in self.name:
+            raise OSError(28, "No space left on device")
+        return original(self, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr("safetensors.torch.save_file", full)
+        patch.setattr(
+            Path,
+            "write_bytes",
+            lambda self, content: full(self, content) if "model" in self.name else original(self, content),
+        )
         with pytest.raises(InputError, match=r"model.safetensors cannot be written: .*No space left"):
             train(tmp_path / "run")
     _, scores = train(tmp_path / "run", resume=True)
@@ -367,13 +468,13 @@ def test_files_of_a_run_can_be_read_by_anyone(tmp_path):
 
 
 def test_without_validation_items_the_last_network_is_kept(tmp_path, monkeypatch):
-    original = training.open_data
+    original = plan.open_data
 
     def without_val(*arguments, **options):
         images = original(*arguments, **options)
         return images.subset(np.flatnonzero(images.splits != "val"))
 
-    monkeypatch.setattr(training, "open_data", without_val)
+    monkeypatch.setattr(plan, "open_data", without_val)
     train(tmp_path / "run", max_steps=4)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["best_step"], results["validation_recall@1"]) == (4, None)
@@ -423,8 +524,8 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
         train(tmp_path / "run", resume=True, max_steps=4)
 
 
-def test_a_run_without_a_checkpoint_cannot_be_resumed(tmp_path):
-    with pytest.raises(InputError, match=r"has no last.ckpt to resume from"):
+def test_what_is_no_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(InputError, match="holds no run to resume: start one with --out"):
         train(tmp_path / "nothing", resume=True)
 
 
@@ -470,7 +571,7 @@ def test_without_validations_the_last_network_is_kept(tmp_path):
 
 def test_a_run_with_wrong_labels_is_opened_again_with_those_it_was_trained_on(tmp_path):
     run, _ = train(tmp_path / "run", label_noise=0.4, max_steps=2)
-    images = open_run_data(run.folder, "digits", 8)
+    images = open_run_data(run.folder, "digits", run.outcome.encoder.info)
     true = open_data("digits", seed=0)
     items = images.indices("train")
     assert (images.labels[items] == run.images.labels[run.images.indices("train")]).all()

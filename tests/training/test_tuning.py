@@ -1,9 +1,13 @@
 import pytest
 
+from bayestriplet import methods
 from bayestriplet.config import make_config
 from bayestriplet.errors import InputError
 from bayestriplet.training import tuning
-from bayestriplet.training.tuning import LADDERS, LEAST_RUNS, START, Search, begin
+from bayestriplet.training.tuning import LEAST_RUNS, Search, begin
+
+LADDERS = {name: ladder.rungs for name, ladder in methods.LADDERS.items()}
+START = {name: ladder.start for name, ladder in methods.LADDERS.items()}
 
 
 class Landscape:
@@ -12,7 +16,7 @@ class Landscape:
     def __init__(self, recall):
         self.recall, self.asked = recall, []
 
-    def run(self, trials, folder, jobs, watcher):
+    def run(self, trials, folder, jobs, on_event, images):
         self.asked += [trial.config for trial in trials]
         found = [self.recall(trial.config) for trial in trials]
         return [

@@ -13,6 +13,7 @@ app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, a
 
 Seed = Annotated[int, typer.Option(min=0, help="Of the splits the source leaves open.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Side to resize the images to.")]
+FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links that leave the folder.")]
 
 
 @app.command("list")
@@ -26,14 +27,14 @@ def list_sets() -> None:
     table = Table("name", "what", "images", "classes", "from", "here")
     for name, source in SOURCES.items():
         count = f"{source.images:,}"
-        table.add_row(name, source.what, count, str(source.classes), source.origin, _tell_if_here(name))
+        table.add_row(name, source.what, count, str(source.classes), source.origin, _describe_presence(name))
     Console().print(table)
     typer.echo("Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST.")
 
 
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="One of those that 'data list' shows.")]) -> None:
-    """Download a data set, or tell where it is to be had, and what to do next."""
+    """Download a data set, or say where to download it, and what to do next."""
     from bayestriplet.data.mnist import get_mnist, mnist_folder
     from bayestriplet.data.sources import EXAMPLES, SOURCES, check_name
 
@@ -55,14 +56,16 @@ def check(
     data: Annotated[str, typer.Argument(metavar="PATH", help="Folder, .csv manifest, .npz file or name.")],
     seed: Seed = 0,
     size: Size = None,
+    follow_links: FollowLinks = False,
 ) -> None:
     """Decode every image; show classes, splits, sizes and every bad file. Exit code 1 if there are any."""
-    from bayestriplet.data.dataset import few_items
+    from bayestriplet.data.audit import data_warnings
     from bayestriplet.data.sources import examine_data
 
     with progress_bar() as progress:
-        examined = examine_data(data, seed=seed, size=size, progress=progress)
+        examined = examine_data(data, seed=seed, size=size, follow_links=follow_links, progress=progress)
     _print_counts(examined)
+    _print_facts(examined)
     for name, problem in examined.bad:
         typer.echo(f"{name} {problem}")
     if examined.bad:
@@ -70,12 +73,12 @@ def check(
         typer.echo(f"{len(examined.bad)} of {total} files are bad; --skip-bad leaves them out of a training")
         raise typer.Exit(1)
     typer.echo("No bad files.")
-    for warning in few_items(examined.images):
+    for warning in data_warnings(examined.images, thorough=True):
         typer.echo(f"Warning: {warning}")
 
 
 def _print_counts(examined: "Examined") -> None:
-    """Print a row a class with its number of images in every split, then what the images are like."""
+    """Print a row a class with its number of images in every split."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -92,16 +95,27 @@ def _print_counts(examined: "Examined") -> None:
     table.add_section()
     table.add_row("all", *map(str, totals), str(len(images)))
     Console().print(table)
+
+
+def _print_facts(examined: "Examined") -> None:
+    """Print what the images are like, and what was left out."""
+    from bayestriplet.data.depth import FULL
+
+    images = examined.images
     shown = [f"{count} of {what}" for what, count in examined.seen[:5]]
     more = f" and {len(examined.seen) - 5} other sizes" if len(examined.seen) > 5 else ""
     colour = "grey" if images.channels == 1 else "colour"
     typer.echo(f"Stored: {', '.join(shown)}{more}")
     typer.echo(f"Read as: {images.size} x {images.size}, {colour}")
+    if images.bits < FULL:
+        typer.echo(f"16-bit files hold {images.bits} bits: {2**images.bits - 1:,} is white.")
     if examined.ignored:
         typer.echo(f"Ignored: {examined.ignored} (hidden, of other types, or links that leave the folder)")
+    if examined.links:
+        typer.echo(f"Links that leave the folder: {examined.links}; --follow-links follows them")
 
 
-def _tell_if_here(name: str) -> str:
+def _describe_presence(name: str) -> str:
     from importlib.util import find_spec
 
     from bayestriplet.data.mnist import is_mnist_here

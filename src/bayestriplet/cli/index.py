@@ -1,34 +1,111 @@
 """``bayestriplet index``."""
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayestriplet.cli.arguments import Run, SkipBad, Store
+from bayestriplet.cli.arguments import FollowLinks, Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_bar
+from bayestriplet.cli.search import parse_conditions
+from bayestriplet.errors import InputError
+
+if TYPE_CHECKING:
+    from bayestriplet.retrieval.index import Index
+    from bayestriplet.retrieval.indexing import Change
 
 
 def index(
     run: Run,
-    images: Annotated[str, typer.Argument(help="Folder, .csv manifest, .npz file or name of a data set.")],
+    images: Annotated[
+        str | None, typer.Argument(help="Folder, .csv manifest, .npz file or name of a data set.")
+    ] = None,
     store: Store = None,
     split: Annotated[
         str | None,
         typer.Option(help="Only this split: train, val or test. All items if not given.", show_default=False),
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Name of the set, to go on with one whose folder was moved.", show_default=False),
+    ] = None,
     skip_bad: SkipBad = False,
+    follow_links: FollowLinks = False,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take out items of this group, label, source or id, such as group=P7; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Also remove what was taken out or replaced from the disk.")
+    ] = False,
 ) -> None:
     """Make images searchable; again, to add what is new, replace what changed and remove what is gone."""
+    _check(images, bool(remove), purge, split is not None or name is not None or skip_bad or follow_links)
+    conditions = parse_conditions("--remove", remove or [], "group=P7")
     with progress_bar() as report:
         from bayestriplet.retrieval.index import Index
 
         opened = Index.open(run, store)
-        change = opened.update(images, split=split, skip_bad=skip_bad, progress=report)
+        if images is not None:
+            change = opened.update(
+                images, split=split, name=name, skip_bad=skip_bad, follow_links=follow_links, progress=report
+            )
+            lines = _tell_change(change)
+        else:
+            lines = _take_out(opened, conditions, purge)
         how = opened.store.prepare(report)
-    typer.echo(
-        f"{change.added:,} added, {change.replaced:,} replaced, {change.removed:,} removed, "
-        f"{change.unchanged:,} unchanged; {change.seconds:.1f} s, {change.images_per_second:,.0f} images/s"
-    )
+    for line in lines:
+        typer.echo(line)
     typer.echo(f"{opened.store.uri} holds {len(opened):,} items; {how}.")
-    option = "" if store is None else f" --store {store}"
-    typer.echo(f"Try next:  bayestriplet search {run} QUERY.png{option}")
+    if images is not None:
+        option = "" if store is None else f" --store {store}"
+        typer.echo(f"Try next:  bayestriplet search {run} QUERY.png{option}")
+
+
+def _check(images: str | None, remove: bool, purge: bool, options: bool) -> None:
+    """Raise unless it is clear what to do."""
+    if images is None and not remove and not purge:
+        raise InputError("index needs IMAGES to add, --remove FIELD=VALUE or --purge; got none of them")
+    if images is not None and (remove or purge):
+        option = "--remove" if remove else "--purge"
+        raise InputError(f"index takes IMAGES or {option}, not both: run it twice")
+    if images is None and options:
+        raise InputError("--split, --name, --skip-bad and --follow-links are for IMAGES, which are not given")
+
+
+def _take_out(index: "Index", conditions: dict[str, str], purge: bool) -> list[str]:
+    """Remove and purge, as far as is asked for; return what was done."""
+    lines = [f"{index.remove(conditions):,} removed"] if conditions else []
+    if purge:
+        index.purge()
+        lines.append(index.store.after_purge)
+    return lines
+
+
+def _tell_change(change: "Change") -> list[str]:
+    """Return the line that says what an update did; what else one should know goes to standard error."""
+    own = change.set
+    if own is not None and change.moved_from:
+        print(f"Note: set {own.name} was moved from {change.moved_from} to {own.data}", file=sys.stderr)
+    if own is not None and change.taken_over:
+        print(
+            f"Note: the {change.taken_over:,} items that version 0.1.0 indexed as {own.name} "
+            f"are now those of {own.data}", file=sys.stderr,
+        )  # fmt: skip
+    if own is not None and change.beside is not None and _is_gone(change.beside.data):
+        print(
+            f"Note: {change.beside.data} is gone, and its items are still in the index: if it was moved "
+            f"to {own.data}, index that with --name {change.beside.name} after --remove source={own.name}",
+            file=sys.stderr,
+        )
+    return [f"Set {own}: {change}"]
+
+
+def _is_gone(data: str) -> bool:
+    """Return whether data were at a path where nothing is any more; named data have none."""
+    path = Path(data if Path(data).is_absolute() else data.partition(":")[2])
+    return path.is_absolute() and not path.exists()

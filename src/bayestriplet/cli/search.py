@@ -41,7 +41,7 @@ def search(
     from bayestriplet.retrieval.index import Index
     from bayestriplet.retrieval.queries import find_files, read_files
 
-    conditions = parse_where(where or [])
+    conditions = parse_conditions("--where", where or [], "label=TUM")
     index = Index.open(run, store)
     index.check_search(k, conditions)
     files = find_files(queries)
@@ -68,14 +68,14 @@ def search(
         raise typer.Exit(MOVED)
 
 
-def parse_where(texts: list[str]) -> dict[str, str]:
+def parse_conditions(option: str, texts: list[str], example: str) -> dict[str, str]:
     """Return the conditions of FIELD=VALUE texts."""
     conditions = {}
     for text in texts:
         field, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"--where must be FIELD=VALUE, such as label=TUM; got {text!r}")
+            raise InputError(f"{option} must be FIELD=VALUE, such as {example}; got {text!r}")
         if field in conditions:
-            raise InputError(f"--where names {field} twice")
+            raise InputError(f"{option} names {field} twice")
         conditions[field] = value
     return conditions

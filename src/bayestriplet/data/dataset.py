@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,10 @@ FEW = {
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images with classes and splits; either ``pixels`` or ``paths`` is set.
+    """Images with classes and splits; ``pixels`` or ``paths`` is set, or both where decoded files are kept.
 
-    It holds only arrays, tuples and paths, so that loader workers can be sent a copy.
+    It holds only arrays, tuples and paths, so that loader workers can be sent a copy. Of pixels that
+    are memory-mapped only the name of the file is sent.
     """
 
     name: str
@@ -44,9 +46,15 @@ class LabelledImages:
     groups: NDArray[np.str_] | None = None
     """(n,) patient or slide; None where unknown."""
     pixels: NDArray[np.uint8] | None = None
-    """(n, size, size, channels) when the images are in memory."""
+    """(n, size, size, channels) when the images are in memory, or memory-mapped from one file."""
     paths: tuple[Path, ...] | None = None
     """(n,) when they are files."""
+    bits: int = 16
+    """How many bits a 16-bit file is scaled by that does not declare its own."""
+    digests: NDArray[np.uint64] | None = None
+    """(n,) of the pixels of files, by which identical ones are found; None where they were not opened."""
+    rows: NDArray[np.int64] | None = None
+    """(n,) positions in memory-mapped pixels of more images than these; None: in order."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -63,13 +71,13 @@ class LabelledImages:
         if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
             raise InputError(f"indices must lie in 0..{len(self) - 1}; got {wanted.min()}..{wanted.max()}")
         if self.pixels is not None:
-            return self.pixels[wanted]
+            return np.asarray(self.pixels[wanted if self.rows is None else self.rows[wanted]])
         from bayestriplet.data.images import decode
 
         paths = self.paths or ()
         out = np.empty((len(wanted), self.size, self.size, self.channels), dtype=np.uint8)
         for row, index in enumerate(wanted):
-            out[row] = decode(paths[index], self.size, self.channels)
+            out[row] = decode(paths[index], self.size, self.channels, bits=self.bits)
         return out
 
     def default_workers(self) -> int:
@@ -78,24 +86,38 @@ class LabelledImages:
 
     def subset(self, keep: NDArray[np.int64]) -> "LabelledImages":
         """Return the set of only the images at these positions; the classes stay."""
+        mapped = isinstance(self.pixels, np.memmap)  # stays on the disk
         return replace(
             self,
             labels=self.labels[keep],
             splits=self.splits[keep],
             ids=tuple(self.ids[i] for i in keep),
             groups=None if self.groups is None else self.groups[keep],
-            pixels=None if self.pixels is None else self.pixels[keep],
+            pixels=self.pixels if self.pixels is None or mapped else self.pixels[keep],
+            rows=(keep if self.rows is None else self.rows[keep]) if mapped else None,
             paths=None if self.paths is None else tuple(self.paths[i] for i in keep),
+            digests=None if self.digests is None else self.digests[keep],
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        if isinstance(self.pixels, np.memmap):
+            state["pixels"] = Path(str(self.pixels.filename))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["pixels"], Path):
+            state = {**state, "pixels": np.load(state["pixels"], mmap_mode="r", allow_pickle=False)}
+        self.__dict__.update(state)
 
 
 def few_items(images: LabelledImages) -> list[str]:
     """Return a warning for every split in which classes have too little: fewer than 2 items to match."""
     out = []
-    for split, told in FEW.items():
+    for split, shortage in FEW.items():
         counts = np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
         few = counts < 2 if split == "train" else counts == 1
         names = [images.classes[k] for k in np.flatnonzero(few)]
         if names:
-            out.append(f"classes with {told}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
+            out.append(f"classes with {shortage}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
     return out

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.depth import bits_for
 from bayestriplet.data.images import Inspection, import_pillow, inspect
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.progress import Progress, report
@@ -33,16 +34,34 @@ class Examined:
     ignored: int = 0
     seen: tuple[tuple[str, int], ...] = ()
     """Sizes and modes with how often they occur, most frequent first."""
+    links: int = 0
+    """How many of the ignored are links that leave the folder."""
 
 
-def examine(listing: Listing, seed: int, size: int | None, progress: Progress | None = None) -> Examined:
-    """Decode every file once and return the set of the good ones; a class may be left without any."""
-    inspections = _inspect_all(listing.paths, progress)
-    good = [i for i, found in enumerate(inspections) if found.problem is None]
-    bad = tuple((listing.ids[i], found.problem) for i, found in enumerate(inspections) if found.problem)
-    seen = Counter(
-        f"{found.width} x {found.height} {found.mode}" for found in inspections if not found.problem
-    )
+def examine(
+    listing: Listing,
+    seed: int,
+    size: int | None,
+    progress: Progress | None = None,
+    *,
+    found: Sequence[Inspection] | None = None,
+) -> Examined:
+    """Return the set of the good files; a class may be left without any.
+
+    Every file is decoded once, unless what :func:`inspect_all` ``found`` is known.
+    """
+    inspections = inspect_all(listing.paths, progress) if found is None else found
+    bad = tuple((listing.ids[i], one.problem) for i, one in enumerate(inspections) if one.problem)
+    seen = Counter(f"{one.width} x {one.height} {one.mode}" for one in inspections if not one.problem)
+    images = _take_good(listing, inspections, seed, size)
+    return Examined(images, bad, listing.ignored, tuple(seen.most_common()), listing.links)
+
+
+def _take_good(
+    listing: Listing, inspections: Sequence[Inspection], seed: int, size: int | None
+) -> LabelledImages:
+    """Return the set of the files without a problem, split."""
+    good = [i for i, one in enumerate(inspections) if one.problem is None]
     kept = [inspections[i] for i in good]
     images = LabelledImages(
         name=listing.name,
@@ -50,18 +69,19 @@ def examine(listing: Listing, seed: int, size: int | None, progress: Progress | 
         labels=listing.labels[good],
         splits=np.full(len(good), "train", dtype="<U5"),
         ids=tuple(listing.ids[i] for i in good),
-        channels=1 if kept and all(found.grey for found in kept) else 3,
+        channels=1 if kept and all(one.grey for one in kept) else 3,
         size=size or listing.size or _choose_size(kept),
         kind=listing.kind,
         groups=None if listing.groups is None else listing.groups[good],
         paths=tuple(listing.paths[i] for i in good),
+        bits=bits_for(max((one.most for one in kept), default=0)),
+        digests=np.array([one.digest for one in kept], dtype=np.uint64),
     )
     given = None if listing.splits is None else listing.splits[good]
-    images = _split(images, given, seed, listing.source)
-    return Examined(images, bad, listing.ignored, tuple(seen.most_common()))
+    return _split(images, given, seed, listing.source)
 
 
-def take_listed(listing: Listing, size: int, channels: int) -> LabelledImages:
+def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -> LabelledImages:
     """Return the set of all files, unopened: a bad one is an error when it is read. All are in train."""
     return LabelledImages(
         name=listing.name,
@@ -74,12 +94,13 @@ def take_listed(listing: Listing, size: int, channels: int) -> LabelledImages:
         kind=listing.kind,
         groups=listing.groups,
         paths=listing.paths,
+        bits=bits,
     )
 
 
 def leave_out_bad(images: LabelledImages, progress: Progress | None = None) -> LabelledImages:
     """Return the set of those files that can be read; every one is decoded."""
-    found = _inspect_all(images.paths or (), progress)
+    found = inspect_all(images.paths or (), progress)
     good = np.flatnonzero([one.problem is None for one in found]).astype(np.int64)
     if not len(good):
         raise DataError(f"{images.name}: every image is bad, {images.ids[0]} {found[0].problem}")
@@ -90,11 +111,11 @@ def check_examined(examined: Examined, source: Path, skip_bad: bool) -> Labelled
     """Return the set if no file is bad, or if the bad ones may be left out and every class has others."""
     bad, images = examined.bad, examined.images
     if bad and not skip_bad:
-        told = "; ".join(f"{name} {problem}" for name, problem in bad[:SHOWN])
+        listed = "; ".join(f"{name} {problem}" for name, problem in bad[:SHOWN])
         more = "; ..." if len(bad) > SHOWN else ""
         total = len(bad) + len(images)
         raise DataError(
-            f"{source} has {len(bad)} bad file{'s' * (len(bad) > 1)} of {total}: {told}{more}. "
+            f"{source} has {len(bad)} bad file{'s' * (len(bad) > 1)} of {total}: {listed}{more}. "
             f"Replace or remove them, or leave them out with --skip-bad"
         )
     if bare := [name for k, name in enumerate(images.classes) if not (images.labels == k).any()]:
@@ -103,7 +124,7 @@ def check_examined(examined: Examined, source: Path, skip_bad: bool) -> Labelled
 
 
 def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, source: Path) -> LabelledImages:
-    if not len(images):  # every file is bad, which is told with their names
+    if not len(images):  # every file is bad, which the message about bad files says
         return images
     try:
         if given is None:
@@ -115,7 +136,8 @@ def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, so
     return replace(images, splits=splits)
 
 
-def _inspect_all(paths: Sequence[Path], progress: Progress | None) -> list[Inspection]:
+def inspect_all(paths: Sequence[Path], progress: Progress | None) -> list[Inspection]:
+    """Decode every file, several at a time, and return what each holds."""
     import_pillow()
     found: list[Inspection] = []
     # Pillow warns of odd tags in files it decodes well, and lets other threads run while it decodes.

@@ -1,5 +1,6 @@
 """Folders of images: a subfolder a class, below train, val and test or not."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,39 +14,87 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import DataError
 
 LAYOUT = "expected a folder of images for every class, such as cats/1.png and dogs/1.png"
+READ = ", ".join(suffix[1:] for suffix in SUFFIXES)
+SLIDES = (".svs", ".ndpi", ".mrxs", ".scn", ".vms", ".vmu", ".bif", ".czi")
+PHOTOS = (".heic", ".heif", ".avif")
 
 
 @dataclass
 class _Inside:
-    """The content of one folder: what counts as hidden, foreign or outside is only counted."""
+    """The content of one folder; what is hidden, of another type or elsewhere is only counted."""
 
     folders: list[Path] = field(default_factory=list)
     images: list[Path] = field(default_factory=list)
     ignored: int = 0
+    links: int = 0
+    """Those of the ignored that are links to what lies outside the set's folder."""
+    suffixes: set[str] = field(default_factory=set)
+    """Types of the files that are not read."""
 
 
-def list_folder(root: Path, labelled: bool = True) -> Listing:
+@dataclass(frozen=True)
+class _Reader:
+    """Looks into the folders of a set, at links as they are to be taken."""
+
+    home: Path
+    """The set's folder, without links in its path."""
+    follow_links: bool
+
+    def look_into(self, folder: Path) -> _Inside:
+        """Return the content of one folder, sorted by name."""
+        inside = _Inside()
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError as error:
+            raise DataError(f"{folder} cannot be read: {error.strerror}") from error
+        for path in entries:
+            _check_encoding(path)
+            hidden = path.name.startswith(".") or path.name == "__MACOSX"
+            if hidden or (path.is_symlink() and self._leaves_out(path, inside)):
+                inside.ignored += 1
+            elif path.is_dir():
+                inside.folders.append(path)
+            elif path.suffix.lower() in SUFFIXES and path.is_file():
+                inside.images.append(path)
+            else:
+                inside.ignored += 1
+                inside.suffixes.add(path.suffix.lower())
+        return inside
+
+    def _leaves_out(self, link: Path, inside: _Inside) -> bool:
+        """Whether a link is broken, leads back to a folder it lies in, or to what must not be followed."""
+        target = Path(os.path.realpath(link))
+        if not target.exists() or Path(os.path.realpath(link.parent)).is_relative_to(target):
+            return True
+        if self.follow_links or target.is_relative_to(self.home):
+            return False
+        inside.links += 1
+        return True
+
+
+def list_folder(root: Path, labelled: bool = True, *, follow_links: bool = False) -> Listing:
     """Return the images of a folder; classes and files are sorted by name.
 
     Images lie directly in the class folders; unless they have to be ``labelled``, they may lie in
-    ``root`` alone, and their class is "". Links are followed only to what lies inside ``root``.
+    ``root`` alone, and their class is "". Links to what lies outside ``root`` are followed only
+    with ``follow_links``, and those that lead back to a folder they lie in never.
     """
-    top = _look_into(root, root)
-    holds = {folder.name: _look_into(folder, root) for folder in top.folders}
-    ignored = top.ignored + len(top.images)
+    reader = _Reader(Path(os.path.realpath(root)), follow_links)
+    top = reader.look_into(root)
+    holds = {folder.name: reader.look_into(folder) for folder in top.folders}
     split_folders = [name for name in SPLITS if name in holds and _is_split_folder(holds[name])]
     if split_folders or (holds and set(holds) <= set(SPLITS)):  # images directly in train are no class
-        return _list_split_folders(root, holds, ignored)
+        return _list_split_folders(root, reader, top, holds)
     if not labelled and top.images and not holds:
-        return _collect(root, [(None, "", path) for path in top.images], top.ignored)
+        return _collect(root, [(None, "", path) for path in top.images], top.ignored, top.links)
     _check_classes(root, top, holds)
     found = [(None, name, path) for name, inside in holds.items() for path in inside.images]
-    return _collect(root, found, ignored + sum(map(_count_ignored, holds.values())))
+    return _collect(root, found, *_count_ignored(top, holds))
 
 
-def list_crc(root: Path) -> Listing:
+def list_crc(root: Path, *, follow_links: bool = False) -> Listing:
     """Return NCT-CRC-HE-100K as it unpacks: nine folders of tissue tiles."""
-    listing = list_folder(root)
+    listing = list_folder(root, follow_links=follow_links)
     if listing.classes != TISSUES:
         missing = ", ".join(sorted(set(TISSUES) - set(listing.classes))) or "none"
         extra = ", ".join(sorted(set(listing.classes) - set(TISSUES))) or "none"
@@ -60,34 +109,59 @@ def _is_split_folder(inside: _Inside) -> bool:
     return bool(inside.folders) and not inside.images
 
 
-def _list_split_folders(root: Path, holds: dict[str, _Inside], ignored: int) -> Listing:
+def _list_split_folders(root: Path, reader: _Reader, top: _Inside, holds: dict[str, _Inside]) -> Listing:
     if other := [name for name in holds if name not in SPLITS]:
         raise DataError(f"{root} has {', '.join(other)} beside train, val or test; rename or move them")
     if "train" not in holds:
         raise DataError(f"{root} has {' and '.join(holds)} but no train folder")
     found = []
+    ignored, links = top.ignored + len(top.images), top.links
     for split, inside in holds.items():
-        classes = {folder.name: _look_into(folder, root) for folder in inside.folders}
+        classes = {folder.name: reader.look_into(folder) for folder in inside.folders}
         _check_classes(root / split, inside, classes)
         found += [(split, name, path) for name, in_class in classes.items() for path in in_class.images]
-        ignored += inside.ignored + len(inside.images) + sum(map(_count_ignored, classes.values()))
-    return _collect(root, found, ignored)
+        more, linked = _count_ignored(inside, classes)
+        ignored, links = ignored + more, links + linked
+    return _collect(root, found, ignored, links)
 
 
 def _check_classes(root: Path, top: _Inside, holds: dict[str, _Inside]) -> None:
     if not holds and not top.images and not top.ignored:
         raise DataError(f"{root} is empty; {LAYOUT}")
+    if not holds and top.links:
+        raise DataError(f"{root} has no class folders{_describe_links(top.links)}")
+    if not holds and not top.images and (only := _describe_type(top)):
+        raise DataError(f"{root} holds no images ({READ}){only}")
     if not holds:
         raise DataError(f"{root} has files but no class folders; {LAYOUT}")
     for name, inside in holds.items():
         if not inside.images:
             nested = ", only folders; images must lie directly in it" if inside.folders else ""
-            raise DataError(
-                f"class folder {root / name} holds no images ({', '.join(s[1:] for s in SUFFIXES)}){nested}"
-            )
+            why = _describe_links(inside.links) or nested or _describe_type(inside)
+            raise DataError(f"class folder {root / name} holds no images ({READ}){why}")
 
 
-def _collect(root: Path, found: Sequence[tuple[str | None, str, Path]], ignored: int) -> Listing:
+def _describe_links(count: int) -> str:
+    if not count:
+        return ""
+    if count == 1:
+        return "; 1 link leads outside the folder and is not followed: follow it with --follow-links"
+    return f"; {count} links lead outside the folder and are not followed: follow them with --follow-links"
+
+
+def _describe_type(inside: _Inside) -> str:
+    """Name the type of the files in a folder without images if they have one in common."""
+    if len(inside.suffixes) != 1 or inside.suffixes == {""}:
+        return ""
+    (suffix,) = inside.suffixes
+    if suffix in SLIDES:
+        return f", only {suffix} files; cut whole slides into tiles first"
+    if suffix in PHOTOS:
+        return f", only {suffix} files; convert them to PNG or JPEG"
+    return f", only {suffix} files, which are not read"
+
+
+def _collect(root: Path, found: Sequence[tuple[str | None, str, Path]], ignored: int, links: int) -> Listing:
     classes = tuple(sorted({name for _, name, _ in found}))
     number = {name: k for k, name in enumerate(classes)}
     has_splits = found[0][0] is not None
@@ -100,33 +174,19 @@ def _collect(root: Path, found: Sequence[tuple[str | None, str, Path]], ignored:
         labels=np.array([number[name] for _, name, _ in found], dtype=np.int64),
         splits=np.array([split for split, _, _ in found], dtype="<U5") if has_splits else None,
         ignored=ignored,
+        links=links,
     )
 
 
-def _count_ignored(inside: _Inside) -> int:
-    """Folders inside a class folder are not looked into: each counts once."""
-    return inside.ignored + len(inside.folders)
+def _count_ignored(top: _Inside, holds: dict[str, _Inside]) -> tuple[int, int]:
+    """Count what is left out, and the links among it; a folder inside a class folder counts once."""
+    ignored = top.ignored + len(top.images)
+    ignored += sum(inside.ignored + len(inside.folders) for inside in holds.values())
+    return ignored, top.links + sum(inside.links for inside in holds.values())
 
 
-def _look_into(folder: Path, root: Path) -> _Inside:
-    inside = _Inside()
-    home = root.resolve()
+def _check_encoding(path: Path) -> None:
     try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise DataError(f"{folder} cannot be read: {error.strerror}") from error
-    for path in entries:
-        try:
-            path.name.encode()
-        except UnicodeEncodeError:
-            raise DataError(f"{folder} holds a name that is not UTF-8: {path.name!r}; rename it") from None
-        hidden = path.name.startswith(".") or path.name == "__MACOSX"
-        if hidden or (path.is_symlink() and not path.resolve().is_relative_to(home)):
-            inside.ignored += 1
-        elif path.is_dir():
-            inside.folders.append(path)
-        elif path.suffix.lower() in SUFFIXES and path.is_file():
-            inside.images.append(path)
-        else:
-            inside.ignored += 1
-    return inside
+        path.name.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{path.parent} holds a name that is not UTF-8: {path.name!r}; rename it") from None

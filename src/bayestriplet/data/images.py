@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.data.depth import FULL, declared_bits, holding_bits, is_deep, to_eight_bits
+from bayestriplet.data.digests import digest_of
 from bayestriplet.errors import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
     from PIL import Image
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-FORMATS = ("PNG", "JPEG", "TIFF", "BMP")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".jp2", ".j2k")
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "JPEG2000")
+OPTIONAL = {"WEBP": ("webp", "WebP"), "JPEG2000": ("jpg_2000", "JPEG 2000")}
+"""Formats that Pillow can be built without: its name of the feature, and ours."""
 MAX_PIXELS = 64_000_000
 
 
@@ -29,40 +33,56 @@ class Inspection:
     mode: str = ""
     """As stored, in Pillow's words."""
     grey: bool = False
+    most: int = 0
+    """The highest value stored in a 16-bit file that does not declare its bits."""
+    digest: int = 0
+    """Of the decoded pixels; of the stored values where these have 16 bits."""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A decoded image in mode L or RGB, and what its file was like."""
+
+    image: "Image.Image"
+    mode: str
+    values: NDArray[np.uint16] | None = None
+    """(H, W) as stored, of a 16-bit file."""
+    most: int = 0
 
 
 class _BadImageError(Exception):
     """Carries the problem of a file, as a phrase that follows its name."""
 
 
-def decode(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+def decode(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return the image (size, size, channels): the shorter side resized to ``size``, then the centre.
 
-    Transparency is laid on white, 16 bits are scaled to 8 and the camera's orientation is applied.
+    Transparency is laid on white and the camera's orientation is applied. Grey of 16 bits is scaled to
+    8 by the bits that the file declares, or else by ``bits``: 2^bits - 1 is white.
     """
     try:
-        return decode_one(path, size, channels)
+        return decode_one(path, size, channels, bits=bits)
     except DataError as bad:
         raise DataError(f"{bad}; replace or remove it, or leave such files out with --skip-bad") from None
 
 
-def decode_one(path: Path, size: int, channels: int) -> NDArray[np.uint8]:
+def decode_one(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return an image as :func:`decode` does; the error of a bad one says what it is, and no more."""
-    return shape_image(load_image(path), size, channels)
+    return shape_image(load_image(path, bits=bits), size, channels)
 
 
-def load_image(path: Path) -> "Image.Image":
+def load_image(path: Path, *, bits: int = FULL) -> "Image.Image":
     """Return the whole image of a file, upright, in mode L or RGB."""
     try:
-        return _load(path)[0]
+        return _load(path, bits).image
     except _BadImageError as bad:
         raise DataError(f"{path} {bad}") from None
 
 
-def decode_bytes(content: bytes, size: int, channels: int) -> NDArray[np.uint8]:
+def decode_bytes(content: bytes, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return the image that the content of a file is, as :func:`decode_one` does."""
     try:
-        return shape_image(_load(io.BytesIO(content))[0], size, channels)
+        return shape_image(_load(io.BytesIO(content), bits).image, size, channels)
     except _BadImageError as bad:
         raise DataError(f"the file {bad}") from None
 
@@ -90,6 +110,21 @@ def shape_image(image: "Image.Image", size: int, channels: int) -> NDArray[np.ui
     return np.asarray(image, dtype=np.uint8).reshape(size, size, channels)
 
 
+def shape_opened(image: "Image.Image", size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
+    """Return an image that the caller has opened with Pillow, as :func:`decode_one` returns a file."""
+    try:
+        image.load()
+        found = _load_deep(image, None, bits).image if is_deep(image) else _convert(image)
+    except (_BadImageError, OSError, ValueError) as bad:
+        raise DataError(f"the image {bad}") from None
+    return shape_image(found, size, channels)
+
+
+def is_opened(given: object) -> bool:
+    """Whether this is an image of Pillow, which is not imported to know it."""
+    return hasattr(given, "convert") and hasattr(given, "getbands")
+
+
 def problem(path: Path) -> str | None:
     """Return what is wrong with a file as a phrase ("is truncated"), or None; it is decoded entirely."""
     return inspect(path).problem
@@ -98,10 +133,12 @@ def problem(path: Path) -> str | None:
 def inspect(path: Path) -> Inspection:
     """Decode a file entirely and return what it holds."""
     try:
-        image, mode = _load(path)
+        found = _load(path)
     except _BadImageError as bad:
         return Inspection(problem=str(bad))
-    return Inspection(None, image.width, image.height, mode, image.mode == "L")
+    image = found.image
+    digest = digest_of(np.asarray(image) if found.values is None else found.values)
+    return Inspection(None, image.width, image.height, found.mode, image.mode == "L", found.most, digest)
 
 
 def import_pillow() -> None:
@@ -112,8 +149,8 @@ def import_pillow() -> None:
         raise MissingDependencyError("reading image files needs Pillow: pip install pillow") from error
 
 
-def _load(file: Path | io.BytesIO) -> tuple["Image.Image", str]:
-    """Return the decoded image in mode L or RGB, and the mode it is stored in."""
+def _load(file: Path | io.BytesIO, bits: int = FULL) -> _Loaded:
+    """Decode a file."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -121,12 +158,15 @@ def _load(file: Path | io.BytesIO) -> tuple["Image.Image", str]:
             raise _BadImageError("is empty")
         with Image.open(file, formats=FORMATS) as image:
             _check_header(image)
+            declared = declared_bits(image)
             image.load()
-            return _to_eight_bits(image), image.mode
+            return (
+                _load_deep(image, declared, bits) if is_deep(image) else _Loaded(_convert(image), image.mode)
+            )
     except _BadImageError:
         raise
     except UnidentifiedImageError:
-        raise _BadImageError("is not an image") from None
+        raise _BadImageError(_foreign_problem(file)) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _BadImageError(_size_problem(*_stored_size(file))) from None
     except Exception as error:  # a decoder given hostile bytes may raise anything; each is a bad file
@@ -137,12 +177,37 @@ def _check_header(image: "Image.Image") -> None:
     """Refuse what must not be decoded, from the header alone."""
     if image.width * image.height > MAX_PIXELS:
         raise _BadImageError(_size_problem(*image.size))
+    if image.format in OPTIONAL:
+        _check_build(image.format)
     if image.format == "TIFF":
         if _has_second_page(image):
             raise _BadImageError("has more than one page")
     # Phones store a preview or a depth map behind the photo (MPO): there the first frame is the photo.
     elif image.format != "MPO" and (frames := getattr(image, "n_frames", 1)) > 1:
         raise _BadImageError(f"is animated ({frames} frames)")
+
+
+def _check_build(form: str) -> None:
+    """Refuse a format that this build of Pillow lacks the library for."""
+    from PIL import features
+
+    feature, name = OPTIONAL[form]
+    if not features.check(feature):
+        raise _BadImageError(
+            f"is {name}, which this build of Pillow cannot read; install another or convert the file"
+        )
+
+
+def _foreign_problem(file: Path | io.BytesIO) -> str:
+    """Return what is wrong with a file that Pillow does not know: WebP may be what it lacks."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            start = opened.read(16)
+    else:
+        start = bytes(file.getbuffer()[:16])
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        _check_build("WEBP")
+    return "is not an image"
 
 
 def _has_second_page(image: "Image.Image") -> bool:
@@ -159,20 +224,18 @@ def _size_problem(width: int, height: int) -> str:
 
 
 def _stored_size(file: Path | io.BytesIO) -> tuple[int, int]:
-    """Return the size in the header of a file too large for ``Image.open``, which does not tell it."""
-    from PIL import BmpImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
+    """Return the size in the header of a file too large for ``Image.open``, which does not say."""
+    from PIL import Image
 
-    for plugin in (
-        PngImagePlugin.PngImageFile,
-        JpegImagePlugin.JpegImageFile,
-        TiffImagePlugin.TiffImageFile,
-        BmpImagePlugin.BmpImageFile,
-    ):
+    for form in FORMATS:
+        plugin = Image.OPEN[form][0]
         try:
             if isinstance(file, io.BytesIO):
                 file.seek(0)
-            with plugin(file) as image:
+            with plugin(file, "") as image:  # type: ignore[arg-type]
                 return image.size
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise _BadImageError("has more than 64 million pixels") from None  # WebP refuses by itself
         except (SyntaxError, ValueError, OSError):
             continue
     raise _BadImageError("is not an image")
@@ -187,17 +250,22 @@ def _phrase(error: Exception) -> str:
     return f"cannot be read: {reason or type(error).__name__}"
 
 
-def _to_eight_bits(image: "Image.Image") -> "Image.Image":
-    """Return the image upright, in mode L or RGB."""
+def _load_deep(image: "Image.Image", declared: int | None, bits: int) -> _Loaded:
+    """Return an image of more than 8 bits, upright, with 8."""
     from PIL import Image, ImageOps
 
-    stored = image.format
+    upright = ImageOps.exif_transpose(image)
+    values = np.clip(np.asarray(upright), 0, 65535).astype(np.uint16)
+    own = holding_bits(values, declared, image.format)
+    eight = Image.fromarray(to_eight_bits(values, own or bits))
+    return _Loaded(eight, image.mode, values, 0 if own else int(values.max()))
+
+
+def _convert(image: "Image.Image") -> "Image.Image":
+    """Return an image of 8 bits or fewer upright, in mode L or RGB."""
+    from PIL import Image, ImageOps
+
     image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16") or (image.mode == "I" and stored == "PNG"):
-        values = np.clip(np.asarray(image), 0, 65535).astype(np.uint32)
-        values += 128
-        values //= 257
-        return Image.fromarray(values.astype(np.uint8))
     if image.mode in ("I", "F"):
         kind = "32-bit" if image.mode == "I" else "floating-point"
         raise _BadImageError(f"has {kind} pixels; convert it to 8 or 16 bits")

@@ -22,6 +22,8 @@ class Listing:
     groups: NDArray[np.str_] | None = None
     ignored: int = 0
     """Hidden files, other file types and links that leave the folder."""
+    links: int = 0
+    """How many of these are links that leave the folder."""
     kind: str = "photo"
     size: int | None = None
     """The side to use unless another is wanted; None: from the images."""

@@ -1,6 +1,10 @@
-"""A CSV file that lists images: path, label and, where known, split and group."""
+"""A CSV file that lists images: path, label and, where known, split and group.
+
+Its columns are separated by commas, semicolons or tabs, whichever its first line shows.
+"""
 
 import csv
+import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import DataError
 
 SHOWN = 5  # lines a message names
+SEPARATORS = (",", ";", "\t")
 
 
 @dataclass(frozen=True)
@@ -55,15 +60,16 @@ def list_manifest(source: Path, labelled: bool = True) -> Listing:
 def _read_rows(source: Path, needed: tuple[str, ...]) -> tuple[Sequence[str], list[_Row]]:
     try:
         with source.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, restval="", skipinitialspace=True)
-            columns = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = columns
-            if missing := [name for name in needed if name not in columns]:
-                raise DataError(
-                    f"{source} lacks the column {' and '.join(missing)}; "
-                    f"its first line must name path,label and, where known, split,group"
-                )
-            rows = [_to_row(reader.line_num, values) for values in reader]
+            text = file.read()
+        separator, columns = _read_header(text, needed)
+        if missing := [name for name in needed if name not in columns]:
+            raise DataError(
+                f"{source} lacks the column {' and '.join(missing)}; its first line must name path,label "
+                f"and, where known, split,group, separated by commas, semicolons or tabs"
+            )
+        reader = csv.DictReader(_lines(text), columns, restval="", skipinitialspace=True, delimiter=separator)
+        next(reader)  # the header, as columns are given
+        rows = [_to_row(reader.line_num, values) for values in reader]
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -75,6 +81,20 @@ def _read_rows(source: Path, needed: tuple[str, ...]) -> tuple[Sequence[str], li
     return columns, rows
 
 
+def _lines(text: str) -> io.StringIO:
+    return io.StringIO(text, newline="")
+
+
+def _read_header(text: str, needed: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Return the separator that gives most of the needed columns (commas before others), and all columns."""
+    found = {}
+    for separator in SEPARATORS:
+        header = next(csv.reader(_lines(text), skipinitialspace=True, delimiter=separator), [])
+        found[separator] = [name.strip() for name in header]
+    best = max(found, key=lambda separator: len(set(needed) & set(found[separator])))
+    return best, found[best]
+
+
 def _to_row(line: int, values: dict[str, str]) -> _Row:
     return _Row(line, *(values.get(name, "").strip() for name in ("path", "label", "split", "group")))
 
@@ -82,10 +102,10 @@ def _to_row(line: int, values: dict[str, str]) -> _Row:
 def _check_rows(source: Path, columns: Sequence[str], rows: list[_Row], filled: tuple[str, ...]) -> None:
     for name in filled:
         if name in columns and (lines := [row.line for row in rows if not getattr(row, name)]):
-            raise DataError(f"{source} has no {name} in {_tell_lines(lines)}")
+            raise DataError(f"{source} has no {name} in {_show_lines(lines)}")
     if "split" in columns and (wrong := [row for row in rows if row.split not in SPLITS]):
         raise DataError(
-            f"{source} has the split {wrong[0].split!r} in {_tell_lines([row.line for row in wrong])}; "
+            f"{source} has the split {wrong[0].split!r} in {_show_lines([row.line for row in wrong])}; "
             f"it must be train, val or test"
         )
     if "split" in columns and not any(row.split == "train" for row in rows):
@@ -97,9 +117,9 @@ def _check_paths(source: Path, rows: list[_Row], paths: tuple[Path, ...]) -> Non
         f"line {row.line} {row.path}" for row, path in zip(rows, paths, strict=True) if not path.is_file()
     ]
     if gone:
-        told = ", ".join(gone[:SHOWN]) + (", ..." if len(gone) > SHOWN else "")
+        shown = ", ".join(gone[:SHOWN]) + (", ..." if len(gone) > SHOWN else "")
         raise DataError(
-            f"{source} lists {len(gone)} missing file{'s' * (len(gone) > 1)}: {told}; "
+            f"{source} lists {len(gone)} missing file{'s' * (len(gone) > 1)}: {shown}; "
             f"paths are relative to {source.parent}"
         )
     first: dict[str, int] = {}
@@ -118,6 +138,6 @@ def _check_groups(source: Path, splits: NDArray[np.str_], groups: NDArray[np.str
             )
 
 
-def _tell_lines(lines: list[int]) -> str:
-    told = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
-    return f"line {told}" if len(lines) == 1 else f"{len(lines)} lines ({told})"
+def _show_lines(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
+    return f"line {shown}" if len(lines) == 1 else f"{len(lines)} lines ({shown})"

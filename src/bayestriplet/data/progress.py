@@ -10,6 +10,6 @@ class Progress(Protocol):
 
 
 def report(progress: Progress | None, description: str, done: int, total: int) -> None:
-    """Tell ``progress``, if anyone listens."""
+    """Call ``progress`` where there is one."""
     if progress is not None:
         progress(description, done, total)

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from bayestriplet.checks import check_whole, nearest
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.decoded import examine_once
+from bayestriplet.data.depth import FULL
+from bayestriplet.data.digits import open_digits
 from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
 from bayestriplet.data.images import import_pillow, shape_pixels
@@ -17,10 +21,9 @@ from bayestriplet.data.manifest import list_manifest
 from bayestriplet.data.mnist import open_mnist
 from bayestriplet.data.npz import open_npz
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.data.splits import choose_per_class, split_stratified
-from bayestriplet.errors import DataError, InputError, MissingDependencyError
+from bayestriplet.data.splits import choose_per_class
+from bayestriplet.errors import DataError, InputError
 
-DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
 Look = Callable[[Listing], Examined]
 MEMORY_LIMIT = 8_000_000_000  # bytes an in-memory set may be enlarged to
 
@@ -71,6 +74,8 @@ def open_data(
     per_class: int | None = None,
     size: int | None = None,
     skip_bad: bool = False,
+    follow_links: bool = False,
+    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> LabelledImages:
     """Return a data set by name (mnist, digits, crc:FOLDER, pathmnist:FILE) or path (folder, .csv, .npz).
@@ -78,10 +83,15 @@ def open_data(
     Every image file is decoded once first; a bad one is an error unless ``skip_bad``. ``seed``
     decides the splits that the source leaves open and which at most ``per_class`` training items a
     class are kept; validation and test stay whole. ``size`` is the side the images are resized to.
+    Links that leave a folder are followed with ``follow_links``. A folder ``cache`` keeps decoded pixels.
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
-    examined, source = _open(data, seed, _examining(seed, size, progress), progress)
+    take: Look = partial(examine, seed=seed, size=size, progress=progress)
+    if cache is not None:
+        once = partial(examine_once, seed=seed, size=size, cache=Path(cache), progress=progress)
+        take = partial(once, follow_links=follow_links, skip_bad=skip_bad)
+    examined, source = _open(data, seed, _examining(size, take), progress, follow_links=follow_links)
     images = check_examined(examined, source, skip_bad)
     if per_class is not None:
         images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
@@ -89,25 +99,43 @@ def open_data(
 
 
 def examine_data(
-    data: str, *, seed: int = 0, size: int | None = None, progress: Progress | None = None
+    data: str,
+    *,
+    seed: int = 0,
+    size: int | None = None,
+    follow_links: bool = False,
+    progress: Progress | None = None,
 ) -> Examined:
     """Return what :func:`open_data` would find, bad files listed instead of raised."""
-    examined, _ = _open(data, seed, _examining(seed, size, progress), progress)
+    look = _examining(size, partial(examine, seed=seed, size=size, progress=progress))
+    examined, _ = _open(data, seed, look, progress, follow_links=follow_links)
     return replace(examined, images=_resize(examined.images, size, progress))
 
 
 def list_data(
-    data: str, *, size: int, channels: int, skip_bad: bool = False, progress: Progress | None = None
+    data: str,
+    *,
+    size: int,
+    channels: int,
+    bits: int = 16,
+    skip_bad: bool = False,
+    follow_links: bool = False,
+    progress: Progress | None = None,
 ) -> LabelledImages:
     """Return all items of a data set, whose image files are to be read in this form.
 
     They are opened only to find the bad ones with ``skip_bad``. One class is enough, and files
     without any, in a folder or a manifest, are of the class "". What is in memory keeps its own channels.
+    16-bit files that do not declare their bits are scaled by ``bits``.
     """
     check_whole("size", size, 1)
-    examined, _ = _open(
-        data, 0, lambda listing: Examined(take_listed(listing, size, channels)), progress, labelled=False
-    )
+    if check_whole("bits", bits, 1) > FULL:
+        raise InputError(f"bits must be at most {FULL}; got {bits}")
+
+    def look(listing: Listing) -> Examined:
+        return Examined(take_listed(listing, size, channels, bits=bits))
+
+    examined, _ = _open(data, 0, look, progress, labelled=False, follow_links=follow_links)
     images = examined.images
     if skip_bad and images.paths is not None:
         images = leave_out_bad(images, progress)
@@ -132,36 +160,43 @@ def check_name(name: str) -> str:
     )
 
 
-def _examining(seed: int, size: int | None, progress: Progress | None) -> Look:
-    """Return how files are taken that are to be trained on: every one is decoded, of at least two classes."""
+def _examining(size: int | None, take: Look) -> Look:
+    """Return how files are taken that are to be trained on: of at least two classes."""
     if size is not None:
         check_whole("size", size, 1)
 
     def look(listing: Listing) -> Examined:
         _check_class_number(listing.classes, listing.source)
-        return examine(listing, seed, size, progress)
+        import_pillow()
+        return take(listing)
 
     return look
 
 
 def _open(
-    data: str, seed: int, look: Look, progress: Progress | None, labelled: bool = True
+    data: str,
+    seed: int,
+    look: Look,
+    progress: Progress | None,
+    *,
+    labelled: bool = True,
+    follow_links: bool = False,
 ) -> tuple[Examined, Path]:
     check_whole("seed", seed, 0)
     data = os.fspath(data)
     name, colon, rest = data.partition(":")
     try:
         if name in SOURCES:
-            return _open_named(name, rest if colon else None, seed, look, progress)
-        return _open_path(data, look, labelled)
+            return _open_named(name, rest if colon else None, seed, look, progress, follow_links)
+        return _open_path(data, look, labelled, follow_links)
     except OSError as error:  # a name too long, a folder without permission, a drive that went away
         raise DataError(f"{error.filename or data} cannot be read: {error.strerror or error}") from error
 
 
-def _open_path(data: str, look: Look, labelled: bool) -> tuple[Examined, Path]:
+def _open_path(data: str, look: Look, labelled: bool, follow_links: bool) -> tuple[Examined, Path]:
     path = _to_path(data)
     if data and path.is_dir():
-        return look(list_folder(path, labelled)), path
+        return look(list_folder(path, labelled, follow_links=follow_links)), path
     if path.suffix.lower() == ".csv" and path.is_file():
         return look(list_manifest(path, labelled)), path
     if path.suffix.lower() == ".npz" and path.is_file():
@@ -174,7 +209,7 @@ def _open_path(data: str, look: Look, labelled: bool) -> tuple[Examined, Path]:
 
 
 def _open_named(
-    name: str, where: str | None, seed: int, look: Look, progress: Progress | None
+    name: str, where: str | None, seed: int, look: Look, progress: Progress | None, follow_links: bool
 ) -> tuple[Examined, Path]:
     if name in EXAMPLES:
         if not where:
@@ -185,7 +220,7 @@ def _open_named(
         if not path.exists():
             raise DataError(f"there is no file or folder {path}; see 'bayestriplet data get {name}'")
         if name == "crc":
-            return look(list_crc(path)), path
+            return look(list_crc(path, follow_links=follow_links)), path
         return _in_memory(open_npz(path), path), path
     if where is not None:
         raise InputError(f"{name} takes no path; got {name}:{where}")
@@ -199,29 +234,6 @@ def _to_path(text: str) -> Path:
         return Path(text).expanduser()
     except RuntimeError:
         return Path(text)
-
-
-def open_digits(seed: int) -> LabelledImages:
-    """Return scikit-learn's bundled digits, 60/20/20; their values 0..16 become 0..255."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise MissingDependencyError(
-            "digits needs scikit-learn: pip install 'bayestriplet[train]'"
-        ) from error
-    found = load_digits()
-    labels = found.target.astype(np.int64)
-    return LabelledImages(
-        name="digits",
-        classes=tuple("0123456789"),
-        labels=labels,
-        splits=split_stratified(labels, DIGITS_SHARES, seed),
-        ids=tuple(f"digits/{i}" for i in range(len(labels))),
-        channels=1,
-        size=8,
-        kind="digits",
-        pixels=np.rint(found.images * (255 / 16)).astype(np.uint8)[..., None],
-    )
 
 
 def _check_class_number(classes: tuple[str, ...], source: Path) -> None:

@@ -64,7 +64,7 @@ class Evaluator:
         if predictive is None:
             missing = f"No probabilities: {self.run.predictive} is missing; a new training writes it."
             return Evaluation(title, rows, note=missing if is_own else "")
-        vectors = self._embed_splits(images)
+        vectors = self.embed_splits(images)
         for held_out, items in (("test", vectors.test), ("validation", vectors.val)):
             if not len(items.labels):
                 note = f"No probabilities: {UNTRAINED.format(split=held_out)}."
@@ -75,7 +75,7 @@ class Evaluator:
 
     def open(self, name: str) -> tuple[LabelledImages, LabelledImages | None]:
         """Return data as the run needs them, and the items of classes held out of training apart."""
-        return open_with_novel(self.run, name, self.encoder.info.size, self.skip_bad, self.progress)
+        return open_with_novel(self.run, name, self.encoder.info, self.skip_bad, self.progress)
 
     def open_predictive(self) -> Predictive | None:
         """Return what the run says of new items, or None where it keeps nothing."""
@@ -105,7 +105,7 @@ class Evaluator:
         against = "" if among is None else f" against {len(among.indices):,} of {gallery}"
         return f"{len(queries.indices):,} {split} items of {images.name}{against}, in percent", rows
 
-    def _embed_splits(self, images: LabelledImages) -> RunVectors:
+    def embed_splits(self, images: LabelledImages) -> RunVectors:
         """Embed the three splits of the run, but for held-out items of classes without training items."""
         trained = np.unique(images.labels[images.indices("train")])
         parts = []
@@ -122,7 +122,7 @@ class Evaluator:
     def _measure_novelty(
         self, novel: LabelledImages | None, vectors: RunVectors, predictive: Predictive
     ) -> dict[str, float] | None:
-        """Return how well test items of classes held out of training are told from the others."""
+        """Return how well test items of classes held out of training are distinguished from the others."""
         if novel is None or not len(novel.indices("test")):
             return None
         strange = embed(self.encoder, novel, novel.indices("test"), novel.default_workers(), self.progress)

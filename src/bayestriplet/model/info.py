@@ -34,7 +34,7 @@ class EncoderInfo:
             and isinstance(self.normalize, bool)
             and all(isinstance(name, str) for name in self.classes)
             and isinstance(self.bits, int)
-            and 8 < self.bits <= 16
+            and 8 <= self.bits <= 16
         )
         if not right:
             raise ValueError("its description of the encoder makes no sense")

@@ -43,6 +43,8 @@ def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> No
         ) from None
     if program is None:
         raise InputError(f"backbone {info.backbone!r} cannot be written as ONNX")
+    for node in program.model.graph:
+        node.metadata_props.clear()  # where in this machine's files each operation was traced
     program.model.metadata_props.update(metadata)
     program.save(path, external_data=False)
 

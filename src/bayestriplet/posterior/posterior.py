@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from bayestriplet.checks import check_choice, check_number, check_whole
 from bayestriplet.errors import BayesTripletError, InputError, InputTypeError, StateError
@@ -23,14 +23,14 @@ from bayestriplet.posterior.priors import (
     empirical_prior,
     improper_prior,
 )
-from bayestriplet.posterior.root import ScatterRoot
+from bayestriplet.posterior.root import HasScatterRoot, ScatterRoot
 from bayestriplet.posterior.statistics import ClassStatistics
 
 PRIORS = ("empirical", "improper")
 DISTRIBUTIONS = ("normal", "student_t")
 
 
-class ClassPosterior(nn.Module):
+class ClassPosterior(HasScatterRoot):
     """A normal distribution a class with unknown mean and covariance, known through its items.
 
     Its state is in buffers: it is saved, loaded and moved with the module, and never loses
@@ -53,7 +53,6 @@ class ClassPosterior(nn.Module):
     count: Tensor  # (K,) effective count, float64
     seen: Tensor  # (K,) items ever seen, int64
     item_mean: Tensor  # (K, D)
-    item_scatter: Tensor  # (K, D, D)
     prior_mean: Tensor  # these four only with a given prior
     prior_kappa: Tensor
     prior_scale: Tensor
@@ -99,7 +98,7 @@ class ClassPosterior(nn.Module):
             better = torch.promote_types(moved.dtype, buffer.dtype) == moved.dtype
             return moved if better else buffer.to(moved.device)
 
-        super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(keep_precision, recurse)
         return self
 
     # Updating
@@ -135,8 +134,10 @@ class ClassPosterior(nn.Module):
             items, labels = gather_items(items, labels, sizes)
         # In place: DistributedDataParallel and optimisers hold on to the buffers themselves.
         with full_precision(items):
+            self.root.check(self.item_scatter)
             addition = self.statistics.add_items_(items, labels, self.memory)
             self.root.add_(addition)
+            self.root.note(self.item_scatter)
             self.seen.add_(addition.size)
 
     # Reading

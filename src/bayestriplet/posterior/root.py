@@ -1,5 +1,6 @@
 """A square root of every class's scatter, kept up to date row by row."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ class ScatterRoot(nn.Module):
     of training needs no factorisation. Only when all M = 1.5 D rows are used, every ten
     batches or so, is L itself factorised anew. All is kept in buffers, so that a training that goes on
     from a checkpoint draws the very points it would have drawn.
+
+    Somebody may edit the scatters, which are buffers too. :meth:`note` keeps the version counter of
+    the tensor that the root is of, and :meth:`check` gives the root up when it is no longer that one.
     """
 
     lines: Tensor  # (K, M, D), those behind ``used`` are not to be read
@@ -28,6 +32,7 @@ class ScatterRoot(nn.Module):
         self.register_buffer("lines", torch.zeros(num_classes, dim + max(1, dim // 2), dim, dtype=dtype))
         self.register_buffer("scale", torch.ones(num_classes, dtype=dtype))
         self.register_buffer("used", torch.zeros((), dtype=torch.int64))
+        self._of_version: int | None = None
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load the root, or give it up where only the statistics were saved: it is made anew from them."""
@@ -35,6 +40,16 @@ class ScatterRoot(nn.Module):
             super()._load_from_state_dict(state_dict, prefix, *rest)
         else:
             self.used.zero_()
+
+    def note(self, scatter: Tensor) -> None:
+        """Remember that the root is of these scatters as they are now."""
+        self._of_version = _version_of(scatter)
+
+    def check(self, scatter: Tensor) -> None:
+        """Give the root up if the scatters were changed since :meth:`note`."""
+        if self._of_version != _version_of(scatter):
+            self.used.zero_()
+            self.note(scatter)
 
     def add_(self, addition: Addition) -> None:
         """Follow the scatters through an addition; without room for its rows the root is given up."""
@@ -48,19 +63,20 @@ class ScatterRoot(nn.Module):
         if used + more >= self.lines.shape[1] or smaller.min() < LEAST_SCALE:
             self.used.zero_()
             return
-        place = self.lines[:, used : used + more]
+        free = self.lines[:, used : used + more]
         rows = addition.rows / scale[:, None, None]
         if everyone:
-            place.copy_(rows)
+            free.copy_(rows)
             self.scale.copy_(smaller)
         else:
-            place.zero_()
-            place[addition.classes] = rows
+            free.zero_()
+            free[addition.classes] = rows
             self.scale[addition.classes] = smaller
         self.used.add_(more)
 
     def renew(self, scatter: Tensor) -> None:
         """Factorise the scatters (K, D, D), unless there is a root of them already."""
+        self.check(scatter)
         if not int(self.used):
             dim = scatter.shape[1]
             self.lines[:, :dim] = square_root(scatter)
@@ -77,6 +93,32 @@ class ScatterRoot(nn.Module):
         shape = len(classes), num, used + 1
         standard = torch.randn(shape, generator=generator, dtype=lines.dtype, device=lines.device)
         return torch.bmm(standard.mul_(scale[:, None, None]), lines)
+
+
+class HasScatterRoot(nn.Module):
+    """A module with scatters and their root, which stay together when it is moved, loaded or copied."""
+
+    item_scatter: Tensor  # (K, D, D)
+    root: ScatterRoot
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "HasScatterRoot":
+        self.root.check(self.item_scatter)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.root.note(self.item_scatter)
+        return self
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        super()._load_from_state_dict(*arguments)
+        self.root.note(self.item_scatter)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.root.note(self.item_scatter)  # a copy counts its changes anew
+
+
+def _version_of(scatter: Tensor) -> int | None:
+    """Return how often a tensor was changed in place; one made in inference mode does not count."""
+    return None if scatter.is_inference() else scatter._version
 
 
 def square_root(matrix: Tensor) -> Tensor:

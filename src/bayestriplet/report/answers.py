@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bayestriplet.retrieval.answers import Answer
+from bayestriplet.retrieval.answers import Answer, Vote
 
 WIDTH = 100  # columns of a text
 SHOWN = 3  # most probable classes
@@ -57,17 +57,24 @@ def show_answers(answers: Sequence[Answer], console: Console | None = None) -> N
 
 def describe(answer: Answer, classes: int = SHOWN) -> str:
     """Return what an answer says, in a line: the vote, the most probable classes, the novelty."""
-    vote, number = answer.vote, len(answer.neighbours)
-    parts = [
-        "no labels" if vote is None else f"{vote.label}, {vote.share * number:.0f} of {number} neighbours"
-    ]
+    parts = [_describe_vote(answer.vote, len(answer.neighbours))]
     if answer.probabilities is not None:
         likely = sorted(answer.probabilities.items(), key=lambda pair: -pair[1])[:classes]
-        told = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
-        parts.append("probability " + ", ".join(told))
+        shown = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
+        parts.append("probability " + ", ".join(shown))
     if answer.novelty is not None:
         parts.append(f"novelty {answer.novelty:.1f}" + ", unlike anything indexed" * answer.is_unlike)
     return f"{answer.query}: " + "; ".join(parts)
+
+
+def _describe_vote(vote: Vote | None, number: int) -> str:
+    """Return the vote of a number of neighbours: the class that wins, or those that are tied."""
+    if vote is None:
+        return "no labels"
+    votes = f"{vote.share * number:.0f} of {number} neighbours"
+    if not vote.tied:
+        return f"{vote.label}, {votes}"
+    return f"tie: {', '.join(vote.tied[:-1])} and {vote.tied[-1]}, {votes} each"
 
 
 def note_moved(answers: Sequence[Answer]) -> bool:

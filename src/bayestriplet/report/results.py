@@ -24,7 +24,8 @@ def as_text(parts: Sequence[RenderableType]) -> str:
     console = Console(width=WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:
         for part in parts:
-            console.print(part, soft_wrap=isinstance(part, str), markup=False)
+            is_line = isinstance(part, str)
+            console.print(part, soft_wrap=is_line, markup=not is_line)
     return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
 
 

@@ -27,11 +27,14 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Vote:
-    """The class that most neighbours are of; of several, that of the nearest."""
+    """The class that most neighbours are of."""
 
     label: str
+    """Where several classes are tied, the one of them that is nearest."""
     share: float
     """Of the neighbours."""
+    tied: tuple[str, ...] = ()
+    """The classes that equally many neighbours are of, nearest first; empty where one class wins."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,12 @@ def make_neighbours(hits: Sequence[Hit]) -> tuple[Neighbour, ...]:
 
 
 def take_vote(neighbours: Sequence[Neighbour]) -> Vote | None:
-    """Return the majority among neighbours that have a label, nearest first."""
+    """Return the vote of the neighbours that have a label; they come nearest first."""
     counts = Counter(one.label for one in neighbours if one.label)
     if not counts:
         return None
-    label, number = counts.most_common(1)[0]  # of equal counts, the first one met: the nearest
-    return Vote(label, number / len(neighbours))
+    number = max(counts.values())
+    first, *others = (
+        label for label, votes in counts.items() if votes == number
+    )  # in the order they were met
+    return Vote(first, number / len(neighbours), (first, *others) if others else ())

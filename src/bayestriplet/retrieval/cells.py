@@ -15,7 +15,7 @@ from bayestriplet.retrieval.items import Vectors
 
 WANTED = 0.99  # recall@10 against exact search
 CELLS_A_ROOT = 4  # there are 4 sqrt(n) cells
-SAMPLE_A_CELL = 40  # vectors that the centres are found from
+SAMPLE_A_CELL = 40  # vectors that the centres are computed from
 ROUNDS = 10  # of k-means
 BREADTHS = (8, 16, 32, 64, 128, 256)  # cells that a search looks into, few first
 CHUNK = 50_000

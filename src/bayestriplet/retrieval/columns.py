@@ -30,9 +30,9 @@ class Column:
 
     def take(self, rows: NDArray[np.int64] | None = None) -> list[str]:
         """Return the strings of some rows, or of all."""
-        wanted, place = np.unique(self.codes if rows is None else self.codes[rows], return_inverse=True)
+        wanted, inverse = np.unique(self.codes if rows is None else self.codes[rows], return_inverse=True)
         values = self._decode(wanted)
-        return [values[i] for i in place.tolist()]
+        return [values[i] for i in inverse.tolist()]
 
     def _decode(self, codes: NDArray[np.int32]) -> list[str]:
         """Return the values of these numbers."""

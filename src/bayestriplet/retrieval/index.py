@@ -3,29 +3,30 @@
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from bayestriplet.checks import check_choice, check_whole, nearest
-from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.sources import absolute_data, list_data
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows
+from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries
-from bayestriplet.retrieval.store import Store, open_store
+from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
+from bayestriplet.retrieval.store import Store
+from bayestriplet.retrieval.stores import open_store
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
-from bayestriplet.runs.splits import open_run_data
 
 MOST = 10_000  # neighbours that can be asked for
 FILTERS = ("label", "group", "source")
+NEAR = 0.5  # likeness of a value that a message names
 ADDED = ""  # source of items that came with no set: no set has that name
 
 
@@ -43,10 +44,10 @@ class Index:
         encoder = OnnxEncoder.open(Path(run))
         predictive = open_predictive(RunFolder(Path(run)), encoder.fingerprint)
         index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
-        found = index.store.fingerprint()
-        if found not in (None, encoder.fingerprint):
+        stored = index.store.fingerprint()
+        if stored not in (None, encoder.fingerprint):
             raise StateError(
-                f"{index.store.uri} was made with another encoder ({str(found)[:12]}) than that of {run} "
+                f"{index.store.uri} was made with another encoder ({str(stored)[:12]}) than that of {run} "
                 f"({encoder.fingerprint[:12]}): name another --store, or delete it and index again"
             )
         return index
@@ -73,12 +74,14 @@ class Index:
             raise InputError(f"k must be at most {MOST}; got {k}")
         for field in where or {}:
             check_choice("where", field, FILTERS)
+        self._check_made()
+
+    def _check_made(self) -> None:
         if self.store.fingerprint() is None:
-            place = self.store.uri
-            command = f"bayestriplet index {self.run} IMAGES"
-            if place == str(self.run / "index"):
+            uri, command = self.store.uri, f"bayestriplet index {self.run} IMAGES"
+            if uri == str(self.run / "index"):
                 raise StateError(f"{self.run} has no index yet: `{command}` makes one")
-            raise StateError(f"{place} holds no index: `{command} --store {place}` makes one")
+            raise StateError(f"{uri} holds no index: `{command} --store {uri}` makes one")
 
     def ask(
         self, queries: Queries, k: int, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
@@ -87,9 +90,9 @@ class Index:
         own = queries.hashes if exclude_self else None
         found = self._hits(queries, k, where or {}, own)
         if where and not any(found) and not any(self.store.search(queries.vectors[:1], 1, where)):
-            told = " and ".join(f"{field}={value}" for field, value in where.items())
+            conditions = " and ".join(f"{field}={value}" for field, value in where.items())
             hint = nearest(where["label"], self.encoder.classes) if "label" in where else ""
-            raise InputError(f"no item of the index has {told}{hint}")
+            raise InputError(f"no item of the index has {conditions}{hint}")
         answers = []
         for name, hits, said in zip(queries.names, found, self._predict(queries), strict=True):
             neighbours = make_neighbours(hits)
@@ -97,7 +100,7 @@ class Index:
         return answers
 
     def _predict(self, queries: Queries) -> list[tuple[dict[str, float] | None, float | None]]:
-        """Return class probabilities and novelty of every query, as far as the run can tell."""
+        """Return class probabilities and novelty of every query, as far as the run knows."""
         if self.predictive is None:
             return [(None, None)] * len(queries.names)
         shares, novelty = self.predictive.predict(queries.vectors)  # (n, K), (n,)
@@ -122,22 +125,65 @@ class Index:
             more *= 8
 
     def update(
-        self, data: str, *, split: str | None = None, skip_bad: bool = False, progress: Progress | None = None
+        self,
+        data: str,
+        *,
+        split: str | None = None,
+        name: str | None = None,
+        skip_bad: bool = False,
+        follow_links: bool = False,
+        progress: Progress | None = None,
     ) -> Change:
         """Make the index hold a data set (a folder, a manifest, a name) as it is now, or one split of it.
 
-        New items are added, changed ones replaced, and those gone from the set of this name
-        removed, in one change; items of other sets stay.
+        New items are added, changed ones replaced, and those gone from this set removed, in one change;
+        items of other sets stay. A set is its path and split, or the ``name`` it is given: then its
+        data may have moved.
         """
-        images = self._open(data, split, skip_bad, progress)
+        if split is None:
+            images = open_set(
+                self.encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress
+            )
+        else:
+            images = open_split(self.encoder, self.run, data, split, skip_bad=skip_bad, progress=progress)
         began = time.perf_counter()
-        known = {item.id: item for item in self.store.items()}
-        rows = ChangedRows(images, self.encoder, known, progress)
-        listed = set(rows.ids)
-        gone = [one.id for one in known.values() if one.source == images.name and one.id not in listed]
-        self._write(iter(rows), gone)
+        known, sets = {item.id: item for item in self.store.items()}, self.store.sets()
+        part = "" if split in (None, "all") else str(split)
+        chosen = choose_set(sets, known.values(), data=locate(data), split=part, last=images.name, name=name)
+        own, kin = chosen.after, relatives(sets, chosen.after)
+        rows = ChangedRows(images, own, self.encoder, known, kin, progress)
+        listed, owned = set(rows.ids), {own.name, *([] if own.split else kin)}
+        gone = [one.id for one in known.values() if one.source in owned and one.id not in listed]
+        self._write(iter(rows), gone, [] if chosen.before == own else [chosen])
         seconds = time.perf_counter() - began
-        return Change(rows.added, rows.replaced, len(gone), rows.unchanged, seconds)
+        counts = rows.added, rows.replaced, len(gone), rows.unchanged
+        taken = 0 if own.name in sets else sum(one.source == own.name for one in known.values())
+        beside = sets.get(images.name) if own.name not in sets else None
+        return Change(*counts, seconds, own, chosen.moved_from, taken, beside)
+
+    def remove(self, where: Mapping[str, str]) -> int:
+        """Take out the items with these values of label, group, source or id; return how many."""
+        if not where:
+            raise InputError("remove needs a condition, such as group=NAME")
+        for field in where:
+            check_choice("remove", field, ("id", *FILTERS))
+        self._check_made()
+        known = self.store.items()
+        gone = {
+            one.id for one in known if all(getattr(one, field) == value for field, value in where.items())
+        }
+        if not gone:
+            raise InputError(_no_such_item(where, known))
+        forgotten = emptied(self.store.sets(), (one for one in known if one.id not in gone))
+        self._write(iter(()), sorted(gone), forgotten)
+        return len(gone)
+
+    def purge(self) -> None:
+        """Remove what was taken out or replaced from the disk, too, as far as the store can."""
+        self._check_made()
+        if forgotten := emptied(self.store.sets(), self.store.items()):
+            self._write(iter(()), [], forgotten)
+        self.store.purge()
 
     def add(
         self,
@@ -162,33 +208,24 @@ class Index:
         old = sum(item.id in known for item in items)
         return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)
 
-    def _write(self, rows: Iterator[Rows], gone: Sequence[str]) -> None:
+    def _write(self, rows: Iterator[Rows], gone: Sequence[str], sets: Sequence[SetChange] = ()) -> None:
         """Store a change, if there is any."""
         first = next(rows, None)
-        if first is None and not gone:
+        if first is None and not gone and not sets:
             return
         all_rows: Iterable[Rows] = rows if first is None else chain([first], rows)
-        self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone)
+        self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone, sets)
 
-    def _open(
-        self, data: str, split: str | None, skip_bad: bool, progress: Progress | None
-    ) -> LabelledImages:
-        """Return images in the form the encoder takes; only where it has to be known are files opened."""
-        size, channels = self.encoder.size, self.encoder.channels
-        if split is not None:
-            images = open_run_data(RunFolder.open(self.run), absolute_data(data), size, skip_bad, progress)
-            images = images.subset(images.indices(split))
-            if not len(images):
-                raise InputError(f"{images.name} has no items in split {split!r}")
-        else:
-            images = list_data(data, size=size, channels=channels, skip_bad=skip_bad, progress=progress)
-        if images.paths is not None:
-            return replace(images, channels=channels)
-        if images.channels != channels:
-            raise InputError(
-                f"{images.name} has {images.channels} channels; the run was trained on {channels}"
-            )
-        return images
+
+def _no_such_item(where: Mapping[str, str], items: Sequence[Item]) -> str:
+    """Return that no item fulfils some conditions, with values near those that do not occur."""
+    said = " and ".join(f"{field}={value}" for field, value in where.items())
+    near = []
+    for field, value in where.items():
+        values = {getattr(one, field) for one in items}
+        if value not in values:
+            near += [f"{field}={close}" for close in get_close_matches(value, values, cutoff=NEAR)]
+    return f"no item of the index has {said}" + (f"; there is {', '.join(near)}" if near else "")
 
 
 def _added_items(

@@ -5,7 +5,7 @@ import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.items import Item, Rows
+from bayestriplet.retrieval.sets import IndexedSet
 
 BATCH = 128  # images
 
@@ -31,6 +32,20 @@ class Change:
     unchanged: int
     seconds: float
     """Spent on reading and encoding, and on writing."""
+    set: IndexedSet | None = None
+    """That was updated; None for items that came with no set."""
+    moved_from: str = ""
+    """Where the set's data were when it was last updated; empty where they have not moved."""
+    taken_over: int = 0
+    """Items that version 0.1.0 indexed under the name of this set, and that are now its own."""
+    beside: IndexedSet | None = None
+    """Another set of the same last name, where this one is new."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.added:,} added, {self.replaced:,} replaced, {self.removed:,} removed, "
+            f"{self.unchanged:,} unchanged; {self.seconds:.1f} s, {self.images_per_second:,.0f} images/s"
+        )
 
     @property
     def images_per_second(self) -> float:
@@ -51,16 +66,18 @@ class _Read:
 class ChangedRows:
     """The rows of a set that differ from what is known already, as an iterator that counts.
 
-    Items are told apart by their id, the name of the set before it, and compared in all that is
-    stored of them: label, path, group, and the hash of the pixels.
+    Items are distinguished by their id, the prefix of the set before it, and compared in all that is
+    stored of them: label, path, group, and the hash of the pixels. An item that belongs to one of the sets
+    named ``kept`` stays there.
     """
 
     def __init__(
-        self, images: LabelledImages, encoder: OnnxEncoder, known: Mapping[str, Item],
-        progress: Progress | None = None,
+        self, images: LabelledImages, own: IndexedSet, encoder: OnnxEncoder, known: Mapping[str, Item],
+        kept: Collection[str] = (), progress: Progress | None = None,
     ) -> None:  # fmt: skip
-        self.images, self.encoder, self.known, self.progress = images, encoder, known, progress
-        self.ids = [f"{images.name}/{name}" for name in images.ids]
+        self.images, self.own, self.encoder, self.known = images, own, encoder, known
+        self.kept, self.progress = kept, progress
+        self.ids = [f"{own.prefix}/{name}" for name in images.ids]
         self.added = self.replaced = self.unchanged = 0
 
     def __iter__(self) -> Iterator[Rows]:
@@ -107,13 +124,13 @@ class ChangedRows:
         )
 
     def _item(self, row: int, pixels: NDArray[np.uint8]) -> Item:
-        images = self.images
+        images, before = self.images, self.known.get(self.ids[row])
         return Item(
             id=self.ids[row],
             label=images.classes[images.labels[row]],
             path="" if images.paths is None else str(images.paths[row].absolute()),
             group="" if images.groups is None else str(images.groups[row]),
-            source=images.name,
+            source=before.source if before and before.source in self.kept else self.own.name,
             hash=hash_pixels(pixels),
         )
 

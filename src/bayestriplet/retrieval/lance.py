@@ -1,8 +1,5 @@
 """LanceDB as the store of an index: a folder or a bucket, every change one new version."""
 
-import hashlib
-import re
-import secrets
 import shutil
 import tempfile
 import threading
@@ -14,20 +11,31 @@ from typing import IO, Any
 import numpy as np
 
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.errors import MissingDependencyError, StateError, reason_of
+from bayestriplet.errors import MissingDependencyError, StateError, StoreError
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
+from bayestriplet.retrieval.lance_tables import (
+    SETS,
+    TABLE,
+    hash_manifests,
+    is_one_of,
+    make_schema,
+    purge_table,
+    read_sets,
+    reason_in_words,
+    write_aside,
+    write_sets,
+)
 from bayestriplet.retrieval.memory import Memory
+from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import in_one_line, no_index
-
-TABLE = "items"
 
 
 class LanceStore:
     """A LanceDB table. Searching is done in memory, from a copy of the table's last version.
 
     ``folder`` is where the database lies if that is a folder here, ``copies`` where copies are
-    kept. While a copy is up to date, which the table's manifests tell, lancedb is
+    kept. While a copy is up to date, which the manifests show, lancedb is
     not even imported.
     """
 
@@ -76,24 +84,74 @@ class LanceStore:
         with self._errors("cannot be read"):
             table = self._open()
             table.checkout_latest()  # another process may have written since
-            found = table.search().where(_is_one_of(wanted)).select(["id", "thumbnail"])
-            rows = found.limit(len(wanted)).to_arrow()
+            query = table.search().where(is_one_of(wanted)).select(["id", "thumbnail"])
+            rows = query.limit(len(wanted)).to_arrow()
             return dict(zip(rows["id"].to_pylist(), rows["thumbnail"].to_pylist(), strict=True))
 
-    def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
-        with self._locked():
-            key, before = self._key(), self._data_files()
-            # Rows are put aside first: encoding goes on in this thread, and the change is made at once.
-            with self._errors("cannot be written; it is as it was"), self._put_aside() as aside:
-                schema = _schema(dim, fingerprint)
-                _write_aside(rows, aside, schema)
-                try:
-                    self._commit(aside, schema, key is not None, gone)
-                except Exception:  # not Ctrl-C, at which LanceDB completes the change in its own thread
-                    if self._key() == key:
-                        self._clear(self._data_files() - before, key is not None)
-                    raise
+    def sets(self) -> dict[str, IndexedSet]:
+        if self.folder is not None and not self.folder.is_dir():  # connecting would make it
+            return {}
+        with self._errors("cannot be read"):
+            return read_sets(self._connect())
+
+    def write(
+        self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str],
+        sets: Sequence[SetChange] = (),
+    ) -> None:  # fmt: skip
+        failed = "cannot be written; it is as it was"
+        # Rows are put aside first: encoding goes on in this thread, and the change is made at once.
+        with self._locked(), self._errors(failed), self._put_aside() as aside:
+            schema = make_schema(dim, fingerprint)
+            number = write_aside(rows, aside, schema)
+            with self._registering(sets):
+                if number or gone or not sets:
+                    self._change(aside, schema, gone)
         self._table = None
+
+    @contextmanager
+    def _registering(self, changes: Sequence[SetChange]) -> Iterator[None]:
+        """Register sets before the block and forget others after it; if it fails, leave all as it was."""
+        if not changes:
+            yield
+            return
+        before = read_sets(self._connect())
+        after = apply_changes(before, changes, self.uri)
+        both = before | after
+        if both != before:
+            write_sets(self._connect(), both)
+        try:
+            yield
+        except Exception:
+            if both != before:
+                write_sets(self._connect(), before)
+            raise
+        if after != both:
+            write_sets(self._connect(), after)
+
+    def _change(self, aside: IO[bytes], schema: Any, gone: Sequence[str]) -> None:
+        """Make a change, or leave neither a version nor files of it."""
+        key, before = self._key(), self._data_files()
+        try:
+            self._commit(aside, schema, key is not None, gone)
+        except Exception:  # not Ctrl-C, at which LanceDB completes the change in its own thread
+            if self._key() == key:
+                self._clear(self._data_files() - before, key is not None)
+            raise
+
+    def purge(self) -> None:
+        self._made()
+        with self._locked(), self._errors("cannot be purged; it is as it was"):
+            for name in (TABLE, SETS):
+                purge_table(self._connect(), name)
+        self._table = None
+        shutil.rmtree(self.copies, ignore_errors=True)
+        self._loaded = None
+        if self.copies.exists():
+            raise StoreError(f"{self.copies} cannot be removed; it may still hold what was taken out")
+
+    @property
+    def after_purge(self) -> str:
+        return f"Older versions are gone from {self.uri}."
 
     def _commit(self, aside: IO[bytes], schema: Any, made: bool, gone: Sequence[str]) -> None:
         import pyarrow
@@ -105,7 +163,7 @@ class LanceStore:
                 return
             merge = self._open().merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             if gone:
-                merge = merge.when_not_matched_by_source_delete(_is_one_of(gone))
+                merge = merge.when_not_matched_by_source_delete(is_one_of(gone))
             merge.execute(reader)
 
     def _clear(self, written: set[Path], made: bool) -> None:
@@ -126,7 +184,7 @@ class LanceStore:
         """Return a name that changes with every version of the table; None while there is no table."""
         if self.folder is not None:
             with self._errors("cannot be read"):
-                return _hash_manifests(self.folder / f"{TABLE}.lance" / "_versions")
+                return hash_manifests(self.folder / f"{TABLE}.lance" / "_versions")
         with self._errors("cannot be reached"):
             if TABLE not in self._connect().list_tables().tables:
                 return None
@@ -151,11 +209,11 @@ class LanceStore:
         with self._errors("cannot be read; delete it and index again"):
             table = self._open()
             table.checkout_latest()
-            found = table.search().select([*FIELDS, "vector"]).limit(table.count_rows() or 1).to_arrow()
+            rows = table.search().select([*FIELDS, "vector"]).limit(table.count_rows() or 1).to_arrow()
             fingerprint = (table.schema.metadata or {})[b"fingerprint"].decode()
             dim = table.schema.field("vector").type.list_size
-            flat = found["vector"].combine_chunks().flatten().to_numpy()
-            columns = {field: Column.of(found[field].to_pylist()) for field in FIELDS}
+            flat = rows["vector"].combine_chunks().flatten().to_numpy()
+            columns = {field: Column.of(rows[field].to_pylist()) for field in FIELDS}
         vectors = np.ascontiguousarray(flat.reshape(-1, dim), np.float32)
         return Memory.make(key, fingerprint, vectors, columns, progress)
 
@@ -205,49 +263,4 @@ class LanceStore:
             raise StateError(f"{self.uri} is being changed by another process; wait for it") from None
 
     def _errors(self, what: str) -> AbstractContextManager[None]:
-        return in_one_line(self.uri, what, _reason)
-
-
-def _hash_manifests(folder: Path) -> str | None:
-    """Return a name for the last version of a table: no two tables and no two versions have the same."""
-    manifests = sorted(folder.glob("*.manifest"))
-    if not manifests:
-        return None
-    digest = hashlib.sha256("\n".join(path.name for path in manifests).encode())
-    for path in (manifests[0], manifests[-1]):  # the last version is one of them; its name counts up or down
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
-
-
-def _schema(dim: int, fingerprint: str) -> Any:
-    import pyarrow
-
-    fields = [(field, pyarrow.string()) for field in FIELDS]
-    fields += [("vector", pyarrow.list_(pyarrow.float32(), dim)), ("thumbnail", pyarrow.binary())]
-    return pyarrow.schema(fields, metadata={"fingerprint": fingerprint, "origin": secrets.token_hex(8)})
-
-
-def _write_aside(rows: Iterable[Rows], file: IO[bytes], schema: Any) -> None:
-    import pyarrow
-
-    dim = schema.field("vector").type.list_size
-    with pyarrow.ipc.new_stream(file, schema) as writer:
-        for part in rows:
-            columns = [pyarrow.array([getattr(item, field) for item in part.items]) for field in FIELDS]
-            columns.append(pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.vectors.ravel()), dim))
-            columns.append(pyarrow.array(part.thumbnails, pyarrow.binary()))
-            writer.write_batch(pyarrow.record_batch(columns, schema=schema))
-
-
-def _is_one_of(ids: Sequence[str]) -> str:
-    """Return the condition that an id is one of these, with quotes as SQL wants them."""
-    quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in ids)
-    return f"id IN ({quoted})"
-
-
-def _reason(error: Exception) -> str:
-    """Return what went wrong in a few words: LanceDB tells where in its own source, too."""
-    if code := re.search(r"<Code>(\w+)</Code>", str(error)):  # what a bucket answers, deep inside
-        return code[1]
-    line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", reason_of(error))
-    return re.split(r", /|: IO \{", line)[0][:200]
+        return in_one_line(self.uri, what, reason_in_words)

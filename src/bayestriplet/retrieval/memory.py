@@ -1,7 +1,6 @@
 """All vectors and payload of a table in memory, for searching; kept on disk between processes."""
 
 import json
-import os
 import shutil
 import zlib
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayestriplet.atomic import replacing
 from bayestriplet.data.progress import Progress
+from bayestriplet.errors import InputError
 from bayestriplet.retrieval.cells import Cells, import_faiss, spaced
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
@@ -117,17 +118,15 @@ class Memory:
     def save(self, folder: Path) -> None:
         """Keep a copy on disk in place of older ones, or none where that cannot be written."""
         final = folder / self.key
-        partial = folder / f".{self.key}.{os.getpid()}"
         try:
-            partial.mkdir(parents=True)
-            self._write(partial)
-            shutil.rmtree(final, ignore_errors=True)  # a damaged one
-            partial.rename(final)
+            folder.mkdir(parents=True, exist_ok=True)
+            with replacing(final, folder=True) as partial:
+                self._write(partial)
             for old in folder.iterdir():
                 if old != final:
                     shutil.rmtree(old, ignore_errors=True)
-        except (OSError, RuntimeError):  # FAISS' own error; a copy only saves time
-            shutil.rmtree(partial, ignore_errors=True)
+        except (InputError, OSError, RuntimeError):  # the last is FAISS' own; a copy only saves time
+            return
 
     def _write(self, folder: Path) -> None:
         for field, column in self.columns.items():
@@ -139,9 +138,6 @@ class Memory:
             about |= {"breadth": self.cells.breadth, "recall": self.cells.recall}
         about["checksums"] = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
-        for path in folder.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())  # before it gets its name
 
     @classmethod
     def load(cls, folder: Path, key: str) -> "Memory | None":

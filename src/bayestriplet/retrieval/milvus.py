@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +18,7 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.errors import MissingDependencyError, reason_of
 from bayestriplet.retrieval.cells import spaced
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
+from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import in_one_line, no_index
 
 COLLECTION = "bayestriplet"
@@ -44,16 +46,19 @@ class MilvusStore:
         with self._errors("cannot be read"):
             if not self._exists():
                 return None
-            found = self._connect().describe_collection(COLLECTION)
+            described = self._connect().describe_collection(COLLECTION)
             # Milvus Lite keeps the properties of a collection, and not its description.
-            return str(found.get("properties", {}).get("fingerprint") or found.get("description"))
+            return str(described.get("properties", {}).get("fingerprint") or described.get("description"))
+
+    def _properties(self) -> dict[str, str]:
+        return dict(self._connect().describe_collection(COLLECTION).get("properties", {}))
 
     def count(self) -> int:
         with self._errors("cannot be read"):
             if not self._exists():
                 return 0
-            found = self._connect().query(COLLECTION, filter="", output_fields=["count(*)"])
-            return int(found[0]["count(*)"])
+            counted = self._connect().query(COLLECTION, filter="", output_fields=["count(*)"])
+            return int(counted[0]["count(*)"])
 
     def items(self) -> list[Item]:
         with self._errors("cannot be read"):
@@ -62,14 +67,18 @@ class MilvusStore:
             pages = self._connect().query_iterator(
                 COLLECTION, batch_size=BATCH, filter="", output_fields=list(FIELDS)
             )
-            found: list[Item] = []
+            items: list[Item] = []
             while page := pages.next():
-                found += [_to_item(row) for row in page]
+                items += [_to_item(row) for row in page]
             pages.close()
-        return found
+        return items
 
     def version(self) -> str | None:
-        return None if self.fingerprint() is None else f"{self.count()} items"
+        with self._errors("cannot be read"):
+            if not self._exists():
+                return None
+            # The count shows a change that was broken off, too.
+            return f"{self._properties().get('change', '')}-{self.count()}"
 
     def find(self, ids: Iterable[str]) -> dict[str, Stored]:
         return {row["id"]: _to_stored(row) for row in self._rows(ids, [*FIELDS, "vector"])}
@@ -86,23 +95,58 @@ class MilvusStore:
 
     def sample(self, number: int) -> list[Stored]:
         ids = sorted(item.id for item in self.items())
-        found = self.find(ids[i] for i in spaced(len(ids), number))
-        return [found[name] for name in sorted(found)]
+        stored = self.find(ids[i] for i in spaced(len(ids), number))
+        return [stored[name] for name in sorted(stored)]
 
     def labels(self) -> dict[str, int]:
         return dict(Counter(item.label for item in self.items()))
 
-    def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
+    def sets(self) -> dict[str, IndexedSet]:
+        with self._errors("cannot be read"):
+            rows = json.loads(self._properties().get("sets", "[]")) if self._exists() else []
+            return {row[0]: IndexedSet(*row) for row in rows}
+
+    def write(
+        self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str],
+        sets: Sequence[SetChange] = (),
+    ) -> None:  # fmt: skip
         with self._errors("cannot be written"):
-            client = self._connect()
             if not self._exists():
                 self._create(fingerprint, dim)
+            before = self.sets()
+            after = apply_changes(before, sets, self.uri)
+            self._note_change(before | after)
             for part in rows:
-                entries = _to_entries(part)
-                for start in range(0, len(entries), BATCH):
-                    client.upsert(COLLECTION, entries[start : start + BATCH])
+                self._upsert(part)
             for start in range(0, len(gone), BATCH):
-                client.delete(COLLECTION, filter=_is_one_of(gone[start : start + BATCH]))
+                self._connect().delete(COLLECTION, filter=_is_one_of(gone[start : start + BATCH]))
+            self._note_change(after)
+
+    def _note_change(self, sets: Mapping[str, IndexedSet]) -> None:
+        """Write down that the collection is another one now, and its sets."""
+        properties = {"change": secrets.token_hex(8), "sets": json.dumps(list(sets.values()))}
+        self._connect().alter_collection_properties(COLLECTION, properties)
+
+    def _upsert(self, rows: Rows) -> None:
+        entries = _to_entries(rows)
+        for start in range(0, len(entries), BATCH):
+            self._connect().upsert(COLLECTION, entries[start : start + BATCH])
+
+    def purge(self) -> None:
+        with self._errors("cannot be purged"):
+            if not self._exists():
+                raise no_index(self.uri)
+            self._connect().flush(COLLECTION)
+            self._connect().compact(COLLECTION)
+
+    @property
+    def after_purge(self) -> str:
+        if self._is_local:
+            return (
+                f"Milvus Lite keeps removed items in its files until it merges these: "
+                f"to be rid of them now, delete {self.uri} and index again."
+            )
+        return "Milvus was asked to remove deleted items from its files, which it does in its own time."
 
     def prepare(self, progress: Progress | None = None) -> str:
         del progress

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from bayestriplet.atomic import replacing, write_text
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.data.sources import list_data
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.items import Vectors
+from bayestriplet.retrieval.opening import open_set
 from bayestriplet.retrieval.queries import Queries
 
 PART = 256  # images that are held decoded at a time
@@ -137,13 +137,7 @@ def embed_images(
     progress: Progress | None = None,
 ) -> Embedding:  # fmt: skip
     """Return the vectors of a folder, a manifest or a named set."""
-    images = list_data(
-        data, size=encoder.size, channels=encoder.channels, skip_bad=skip_bad, progress=progress
-    )
-    if images.channels != encoder.channels:
-        raise InputError(
-            f"{images.name} has {images.channels} channels; the run was trained on {encoder.channels}"
-        )
+    images = open_set(encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
     vectors = np.empty((len(images), encoder.dim), np.float32)
     for part, pixels in _read_parts(images, progress):
         vectors[part] = encoder.encode(pixels)
@@ -184,4 +178,6 @@ def _read_parts(
 def _vote_cells(answer: Answer) -> list[str]:
     vote, near = answer.vote, answer.neighbours
     nearest = [near[0].path or near[0].id, f"{near[0].distance:.4f}"] if near else ["", ""]
-    return [*(["", ""] if vote is None else [vote.label, f"{vote.share:.4f}"]), *nearest]
+    if vote is None:
+        return ["", "", *nearest]
+    return [" / ".join(vote.tied) or vote.label, f"{vote.share:.4f}", *nearest]

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayestriplet.data.images import SUFFIXES, decode_one, import_pillow, shape_pixels
+from bayestriplet.data.images import (
+    SUFFIXES,
+    decode_one,
+    import_pillow,
+    is_opened,
+    shape_opened,
+    shape_pixels,
+)
 from bayestriplet.errors import DataError, InputError, InputTypeError
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import hash_pixels
@@ -33,20 +40,25 @@ def read_queries(encoder: OnnxEncoder, given: Any) -> Queries:
     """Return queries from a path or several, an array of vectors (n, D), or uint8 pixels of images."""
     if isinstance(given, str | Path):
         return read_files(encoder, find_files([Path(given)]))
+    if is_opened(given):
+        given = [given]
     if isinstance(given, np.ndarray):
         return _of_array(encoder, given)
     if not isinstance(given, Sequence) or not given:
         raise InputTypeError("queries must be paths, images (uint8) or vectors (floating point)")
     if all(isinstance(one, str | Path) for one in given):
         return read_files(encoder, find_files(map(Path, given)))
+    if all(map(is_opened, given)):
+        info = encoder.info
+        given = [shape_opened(one, info.size, info.channels, bits=info.bits) for one in given]
     if all(isinstance(one, np.ndarray) and one.dtype == np.uint8 for one in given):
         return _of_pixels(encoder, given)
     return _of_array(encoder, np.asarray(given))
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """Return these files, and in place of a folder all images in it and below, sorted; no hidden ones."""
-    found: list[Path] = []
+    """Return these files, and instead of a folder all images in it and below, sorted; no hidden ones."""
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
             inside = sorted(
@@ -58,12 +70,12 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
             )
             if not inside:
                 raise DataError(f"{path} holds no images ({', '.join(s[1:] for s in SUFFIXES)})")
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise DataError(f"{path}: no such file")
-    return found
+    return files
 
 
 def read_files(encoder: OnnxEncoder, paths: Sequence[Path]) -> Queries:
@@ -71,7 +83,7 @@ def read_files(encoder: OnnxEncoder, paths: Sequence[Path]) -> Queries:
     import_pillow()
     with warnings.catch_warnings():  # Pillow warns of odd tags in files it decodes well
         warnings.simplefilter("ignore")
-        pixels = [decode_one(path, encoder.size, encoder.channels) for path in paths]
+        pixels = [decode_one(path, encoder.size, encoder.channels, bits=encoder.info.bits) for path in paths]
     return _of_shaped(encoder, tuple(map(str, paths)), np.stack(pixels), tuple(paths))
 
 

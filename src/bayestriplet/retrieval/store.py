@@ -1,20 +1,17 @@
-"""What an index asks of the place that keeps it, and which places there are."""
+"""What an index asks of the database that keeps it, and the errors of all of them."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Protocol
 
 from bayestriplet.data.progress import Progress
-from bayestriplet.errors import BayesTripletError, InputError, StateError, StoreError
+from bayestriplet.errors import BayesTripletError, StateError, StoreError
 from bayestriplet.retrieval.items import Hit, Item, Rows, Stored, Vectors
-
-BUCKETS = ("s3", "gs", "az", "abfss")  # object stores that LanceDB writes to
+from bayestriplet.retrieval.sets import IndexedSet, SetChange
 
 
 class Store(Protocol):
-    """A table of items with vectors of one encoder. Every error is one of errors.py and names the place."""
+    """A table of items with vectors of one encoder. Every error is one of errors.py and names the URI."""
 
     uri: str
 
@@ -39,8 +36,25 @@ class Store(Protocol):
     def labels(self) -> dict[str, int]:
         """Return how many items each label has."""
 
-    def write(self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str]) -> None:
-        """Add these rows, in place of those with the same id, and remove the ids that are gone."""
+    def sets(self) -> dict[str, IndexedSet]:
+        """Return what is registered of each set, by its name; version 0.1.0 registered nothing."""
+
+    def write(
+        self, fingerprint: str, dim: int, rows: Iterable[Rows], gone: Sequence[str],
+        sets: Sequence[SetChange] = (),
+    ) -> None:  # fmt: skip
+        """Add these rows, in place of those with the same id, and remove the ids that are gone.
+
+        A set is registered before its rows are written and forgotten after they are removed: a crash
+        in between leaves a set without items, which the next update of that set fills.
+        """
+
+    def purge(self) -> None:
+        """Remove what older versions held from the disk, too, as far as the database does that."""
+
+    @property
+    def after_purge(self) -> str:
+        """What a purge has done, as a sentence."""
 
     def prepare(self, progress: Progress | None = None) -> str:
         """Make ready what searching needs; return how it searches, as a phrase."""
@@ -50,29 +64,6 @@ class Store(Protocol):
 
     def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:
         """Return the thumbnails of items by id, of those that are there."""
-
-
-def open_store(run: Path, uri: str | None) -> Store:
-    """Return the store that a URI names: by default LanceDB in the folder ``index`` of the run.
-
-    A ``.db`` file or an http address is Milvus; a folder or a bucket LanceDB.
-    """
-    from bayestriplet.retrieval.lance import LanceStore
-
-    place = str(run / "index") if uri is None else uri
-    scheme = place.partition("://")[0].lower() if "://" in place else ""
-    if scheme in ("http", "https") or (not scheme and place.endswith(".db")):
-        from bayestriplet.retrieval.milvus import MilvusStore
-
-        return MilvusStore(place)
-    if scheme in BUCKETS:
-        digest = hashlib.sha256(place.encode()).hexdigest()[:12]
-        return LanceStore(place, None, run / "snapshots" / digest)
-    if scheme or not place:
-        known = ", ".join(f"{name}://" for name in (*BUCKETS, "http", "https"))
-        raise InputError(f"--store must be a folder, a .db file, or begin with {known}; got {place!r}")
-    folder = Path(place).expanduser()
-    return LanceStore(str(folder), folder, folder / "snapshot")
 
 
 @contextmanager

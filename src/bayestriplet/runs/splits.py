@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
+from bayestriplet.model.info import EncoderInfo
 from bayestriplet.runs.folder import RunFolder
 
 COLUMNS = ("id", "label", "split", "group")  # runs of version 0.1.0 have no group
@@ -55,23 +57,27 @@ def read_splits(run: RunFolder) -> dict[str, Membership]:
 
 
 def open_run_data(
-    run: RunFolder, data: str, size: int, skip_bad: bool = False, progress: Progress | None = None
+    run: RunFolder, data: str, info: EncoderInfo, skip_bad: bool = False, progress: Progress | None = None
 ) -> LabelledImages:
-    """Open some data for a run; its own data get the splits of its training back.
+    """Open some data for the encoder of a run; its own data get the splits of its training back.
 
     So no item that was trained on is ever asked about as a test item, also when files were added
     since: those are left out.
     """
-    return open_with_novel(run, data, size, skip_bad, progress)[0]
+    return open_with_novel(run, data, info, skip_bad, progress)[0]
 
 
 def open_with_novel(
-    run: RunFolder, data: str, size: int, skip_bad: bool = False, progress: Progress | None = None
+    run: RunFolder, data: str, info: EncoderInfo, skip_bad: bool = False, progress: Progress | None = None
 ) -> tuple[LabelledImages, LabelledImages | None]:
     """Open some data for a run, and the items of the classes held out of its training apart from them."""
     config = run.read_config()
     skip_bad = skip_bad or (data == config.data and config.skip_bad)
-    images = open_data(data, seed=config.seed, size=size, skip_bad=skip_bad, progress=progress)
+    images = open_data(
+        data, seed=config.seed, size=info.size, skip_bad=skip_bad, follow_links=config.follow_links,
+        progress=progress,
+    )  # fmt: skip
+    images = replace(images, bits=info.bits)
     if data != config.data:
         return images, None
     known, novel = (images, None) if config.without is None else hold_out(images, config.without)

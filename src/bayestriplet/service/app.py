@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
+from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -19,10 +21,11 @@ from bayestriplet import __version__
 from bayestriplet.data.images import MAX_PIXELS, decode_bytes
 from bayestriplet.data.thumbnails import make_thumbnail, picture_type
 from bayestriplet.errors import BayesTripletError
+from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
 from bayestriplet.service.batching import Batcher
-from bayestriplet.service.catalogue import Catalogue, Found
+from bayestriplet.service.catalogue import Catalogue, PlacedReply
 from bayestriplet.service.guard import COOKIE, Guard, cookie_of
 from bayestriplet.service.models import (
     SEARCH_FORM,
@@ -66,19 +69,19 @@ class Service:
         """Call something that reads files, in the pool for that."""
         return await asyncio.get_running_loop().run_in_executor(self.reading, function, *arguments)
 
-    async def search(self, asked: Asked) -> tuple[Found, bytes | None]:
-        """Return what is found, and a thumbnail of the query if it is an image."""
+    async def search(self, asked: Asked) -> tuple[PlacedReply, bytes | None]:
+        """Return the reply, and a thumbnail of the query if it is an image."""
         encoder = self.catalogue.index.encoder
         if asked.image is not None:
-            pixels = await self.call(decode_bytes, asked.image, encoder.size, encoder.channels)
-            question = Question(asked.name, asked.wish, pixels=pixels)
+            pixels = await self.call(_decode, asked.image, encoder)
+            question = Question(asked.name, asked.options, pixels=pixels)
             return await self.answers.ask(question), make_thumbnail(pixels)
         if asked.item is not None:
             stored: Stored = await self.items.ask(asked.item)
-            question = Question(asked.item, asked.wish, vector=stored.vector, hash=stored.item.hash)
+            question = Question(asked.item, asked.options, vector=stored.vector, hash=stored.item.hash)
         else:
             vector, own = read_replay(asked.replay or "", encoder.dim)
-            question = Question("replay", asked.wish, vector=vector, hash=own)
+            question = Question("replay", asked.options, vector=vector, hash=own)
         return await self.answers.ask(question), None
 
     def close(self) -> None:
@@ -86,6 +89,12 @@ class Service:
         self.catalogue.close()
         for pool in (self.encoding, self.reading):
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _decode(image: bytes, encoder: OnnxEncoder) -> NDArray[np.uint8]:
+    """Return an uploaded image as the encoder takes it."""
+    info = encoder.info
+    return decode_bytes(image, info.size, info.channels, bits=info.bits)
 
 
 def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:
@@ -111,8 +120,8 @@ def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:
 
 
 async def _refuse_parameter(_: Request, error: Exception) -> Response:
-    told = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
-    return JSONResponse({"message": f"{'/'.join(map(str, told['loc'][1:]))}: {told['msg']}"}, 422)
+    problem = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
+    return JSONResponse({"message": f"{'/'.join(map(str, problem['loc'][1:]))}: {problem['msg']}"}, 422)
 
 
 def _add_pages(app: FastAPI, pages: dict[str, Any]) -> None:
@@ -161,8 +170,8 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     )  # fmt: skip
     async def search(request: Request) -> Response:
         async with service.uploads:
-            found, thumbnail = await service.search(await read_search(request))
-        return JSONResponse(_tell(found, thumbnail))
+            placed, thumbnail = await service.search(await read_search(request))
+        return JSONResponse(_to_json(placed, thumbnail))
 
     @app.get("/api/items/{id:path}/image", responses=ERRORS, summary="The picture of an item")
     async def image(
@@ -184,9 +193,10 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     @app.get("/api/items/{id:path}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
     async def item(id: str) -> Response:  # noqa: A002
         stored: Stored = await service.items.ask(id)
-        told = stored.item._asdict()
-        del told["hash"]
-        return JSONResponse({**told, "index": catalogue.index.store.version()})
+        edition = await service.call(catalogue.edition)
+        fields = stored.item._asdict()
+        del fields["hash"]
+        return JSONResponse({**fields, "index": edition.version})
 
 
 def _describe(catalogue: Catalogue) -> dict[str, Any]:
@@ -224,13 +234,13 @@ def _draw(catalogue: Catalogue) -> dict[str, Any]:
     }
 
 
-def _tell(found: Found, thumbnail: bytes | None) -> dict[str, Any]:
-    reply = found.reply
+def _to_json(placed: PlacedReply, thumbnail: bytes | None) -> dict[str, Any]:
+    reply = placed.reply
     return {
         **reply.answer.to_json(),
         "unlike": reply.answer.is_unlike,
-        "place": found.place,
-        "index": found.version,
+        "place": placed.place,
+        "index": placed.version,
         "replay": write_replay(reply.vector, reply.hash),
         "thumbnail": None if thumbnail is None else base64.b64encode(thumbnail).decode(),
     }

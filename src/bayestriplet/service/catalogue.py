@@ -43,7 +43,7 @@ class Edition:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PlacedReply:
     """A reply, where the query lies in the map, and the version of the index that gave it."""
 
     reply: Reply
@@ -85,14 +85,14 @@ class Catalogue:
         edition = self.edition()
         return self.maps.places(edition.version, edition.sample)
 
-    def answer(self, questions: Sequence[Question]) -> list[Found | Exception]:
+    def answer(self, questions: Sequence[Question]) -> list[PlacedReply | Exception]:
         """Answer questions with one version of the index."""
         edition = self.edition()
         places = self.maps.places(edition.version, edition.sample)
         return [
             reply
             if isinstance(reply, Exception)
-            else Found(reply, None if places is None else places.place(reply.vector), edition.version)
+            else PlacedReply(reply, None if places is None else places.place(reply.vector), edition.version)
             for reply in answer_all(edition.index, questions)
         ]
 

@@ -76,8 +76,8 @@ class Guard:
             took = round(1e3 * (time.perf_counter() - began), 1)
             # The pattern of the address, not the address: ids may be names of patients.
             route = getattr(scope.get("route"), "path", "").replace(":path", "")
-            told = {"method": scope["method"], "route": route, "status": status, "ms": took}
-            log.info("request", extra=told)
+            fields = {"method": scope["method"], "route": route, "status": status, "ms": took}
+            log.info("request", extra=fields)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)

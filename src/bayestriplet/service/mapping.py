@@ -85,10 +85,10 @@ class MapMaker:
                 reason = (said.decode(errors="replace").strip().splitlines() or ["it was stopped"])[-1]
                 log.warning("no UMAP", extra={"reason": reason[:300]})
                 return
-            found = places.placed(points, "umap")
-            found.save(self.folder)
+            better = places.placed(points, "umap")
+            better.save(self.folder)
             if self._places is places:
-                self._places = found
+                self._places = better
             else:
                 self._start()
 

@@ -16,8 +16,9 @@ class Neighbour(BaseModel):
 class Vote(BaseModel):
     """The class that most neighbours are of."""
 
-    label: str
+    label: str = Field(description="Where classes are tied, the one of them that is nearest.")
     share: float
+    tied: list[str] = Field(description="The classes that are tied, nearest first; empty where one wins.")
 
 
 class SearchAnswer(BaseModel):

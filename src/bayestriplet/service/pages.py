@@ -51,9 +51,9 @@ class PageFile:
 def page_files() -> dict[str, PageFile]:
     """Return every file of the page by name; plotly.js comes with its Python package."""
     folder = files("bayestriplet.service") / "static"
-    found = {name: PageFile.read(folder / name) for name in NAMES}
+    static = {name: PageFile.read(folder / name) for name in NAMES}
     try:
         plotly = files("plotly") / "package_data" / "plotly.min.js"
-        return {**found, "plotly.js": PageFile.read(plotly)}
+        return {**static, "plotly.js": PageFile.read(plotly)}
     except (ModuleNotFoundError, FileNotFoundError) as error:
         raise MissingDependencyError("the page needs plotly: pip install 'bayestriplet[serve]'") from error

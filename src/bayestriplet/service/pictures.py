@@ -27,7 +27,7 @@ def read_picture(item: Item, encoder: OnnxEncoder) -> bytes:
             f"the image file of {item.id} is no longer where it was indexed; the thumbnail is kept",
         )
     try:
-        image = load_image(path)
+        image = load_image(path, bits=encoder.info.bits)
     except DataError:
         raise RefusalError(HTTPStatus.GONE, f"the image file of {item.id} can no longer be read") from None
     if hash_pixels(shape_image(image, encoder.size, encoder.channels)) != item.hash:

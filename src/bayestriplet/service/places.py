@@ -1,6 +1,5 @@
 """Where items lie in the plane: a map of the embedding, and the place of a query in it."""
 
-import contextlib
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.atomic import replacing
+from bayestriplet.errors import InputError
 from bayestriplet.retrieval.items import Stored, Vectors
 
 NEAR = 5  # mapped items that a query is placed by
@@ -23,7 +24,7 @@ class Places:
     version: str
     """Of the index."""
     way: str
-    """How the places were found: "umap", or "pca" for principal axes."""
+    """How the places were computed: "umap", or "pca" for principal axes."""
     ids: tuple[str, ...]
     labels: tuple[str, ...]
     vectors: Vectors
@@ -56,17 +57,16 @@ class Places:
 
     def save(self, folder: Path) -> None:
         """Keep the places of this version of the index in place of older ones, where that can be written."""
-        partial = folder / ".places.npz"
+        final = self._file(folder, self.version)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            np.savez(partial, ids=np.array(self.ids), points=self.points)
-            partial.replace(self._file(folder, self.version))
+            with replacing(final) as partial, partial.open("wb") as file:
+                np.savez(file, ids=np.array(self.ids), points=self.points)
             for old in folder.glob("*.npz"):
-                if old != self._file(folder, self.version):
+                if old != final:
                     old.unlink(missing_ok=True)
-        except OSError:  # kept places only save time
-            with contextlib.suppress(OSError):
-                partial.unlink()
+        except (InputError, OSError):  # kept places only save time
+            return
 
     def load(self, folder: Path) -> "Places | None":
         """Return the places kept for these items, or None where there are none."""

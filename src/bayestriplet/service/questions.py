@@ -16,8 +16,8 @@ from bayestriplet.retrieval.queries import Queries
 
 
 @dataclass(frozen=True)
-class Wish:
-    """How to search; questions with the same wish are searched together."""
+class SearchOptions:
+    """How to search; questions with the same options are searched together."""
 
     k: int = 10
     where: tuple[tuple[str, str], ...] = ()
@@ -29,7 +29,7 @@ class Question:
     """An image, or a vector that is known already."""
 
     name: str
-    wish: Wish
+    options: SearchOptions
     pixels: NDArray[np.uint8] | None = None
     """(size, size, C) as the encoder sees them."""
     vector: Vectors | None = None
@@ -49,15 +49,15 @@ class Reply:
 
 
 def answer_all(index: Index, questions: Sequence[Question]) -> list[Reply | Exception]:
-    """Answer questions: the images go through the encoder together, equal wishes through the search."""
+    """Answer questions: images are encoded together, and those with equal options searched together."""
     known = _encode(index, questions)
-    alike: dict[Wish, list[int]] = defaultdict(list)
-    for place, question in enumerate(known):
-        alike[question.wish].append(place)
+    alike: dict[SearchOptions, list[int]] = defaultdict(list)
+    for position, question in enumerate(known):
+        alike[question.options].append(position)
     replies: dict[int, Reply | Exception] = {}
-    for wish, places in alike.items():
-        replies |= dict(zip(places, _ask(index, wish, [known[i] for i in places]), strict=True))
-    return [replies[place] for place in range(len(known))]
+    for options, positions in alike.items():
+        replies |= dict(zip(positions, _ask(index, options, [known[i] for i in positions]), strict=True))
+    return [replies[position] for position in range(len(known))]
 
 
 def _encode(index: Index, questions: Sequence[Question]) -> list[Question]:
@@ -70,15 +70,15 @@ def _encode(index: Index, questions: Sequence[Question]) -> list[Question]:
     ]
 
 
-def _ask(index: Index, wish: Wish, questions: Sequence[Question]) -> Sequence[Reply | Exception]:
+def _ask(index: Index, options: SearchOptions, questions: Sequence[Question]) -> Sequence[Reply | Exception]:
     queries = Queries(
         names=tuple(one.name for one in questions),
         vectors=np.stack([one.vector for one in questions if one.vector is not None]),
         hashes=tuple(one.hash for one in questions),
     )
     try:
-        index.check_search(wish.k, dict(wish.where))
-        answers = index.ask(queries, wish.k, where=dict(wish.where), exclude_self=wish.exclude_self)
+        index.check_search(options.k, dict(options.where))
+        answers = index.ask(queries, options.k, where=dict(options.where), exclude_self=options.exclude_self)
     except BayesTripletError as error:
         return [error] * len(questions)
     return [

@@ -1,4 +1,4 @@
-"""Running the service until it is told to stop."""
+"""Running the service until a signal stops it."""
 
 import errno
 import signal

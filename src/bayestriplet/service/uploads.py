@@ -16,7 +16,7 @@ from bayestriplet.checks import nearest
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.index import FILTERS
 from bayestriplet.retrieval.items import Vectors
-from bayestriplet.service.questions import Wish
+from bayestriplet.service.questions import SearchOptions
 from bayestriplet.service.refusals import RefusalError
 
 MOST_BYTES = 32 * 2**20  # of an upload
@@ -31,7 +31,7 @@ HASH_BYTES = 16
 class Asked:
     """A checked form: one of image, item and replay is set."""
 
-    wish: Wish
+    options: SearchOptions
     image: bytes | None = None
     name: str = ""
     """Of the image's file, as its sender calls it."""
@@ -68,8 +68,8 @@ async def read_search(request: Request) -> Asked:
 async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
     """Yield the body of a request until it is too large."""
     message = f"the upload is larger than {MOST_BYTES // 2**20} MB; shrink the image"
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > MOST_BYTES:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > MOST_BYTES:
         raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
     seen = 0
     async for chunk in request.stream():
@@ -91,18 +91,18 @@ async def _check(form: FormData) -> Asked:
             raise InputError(f"{name} must be {'a file' if name == 'image' else 'text, not a file'}")
     given = [way for way in WAYS if way in form]
     if len(given) != 1:
-        told = " and ".join(given) or "none"
-        raise InputError(f"a search needs one of image (a file), item (an id) and replay; got {told}")
+        got = " and ".join(given) or "none"
+        raise InputError(f"a search needs one of image (a file), item (an id) and replay; got {got}")
     texts = {name: value for name, value in form.items() if isinstance(value, str)}
-    wish = Wish(
+    options = SearchOptions(
         k=_whole(texts.get("k", "10")),
         where=tuple((field, texts[field]) for field in FILTERS if field in texts),
         exclude_self=_flag(texts.get("exclude_self", "false")),
     )
     image = form.get("image")
     if isinstance(image, UploadFile):
-        return Asked(wish, image=await image.read(), name=_plain(image.filename or "image"))
-    return Asked(wish, item=texts.get("item"), replay=texts.get("replay"))
+        return Asked(options, image=await image.read(), name=_plain(image.filename or "image"))
+    return Asked(options, item=texts.get("item"), replay=texts.get("replay"))
 
 
 def _plain(name: str) -> str:

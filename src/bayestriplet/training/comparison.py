@@ -1,5 +1,6 @@
 """The comparison of methods: tuned alike on validation data, then run on several seeds."""
 
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class Comparison:
                 raise InputError(f"{folder.run(trial.name).path} broke down: {found['reason']}")
         summary = self._summarise(folder, trials, results) | {"searched": searched}
         folder.write_summary(summary)
+        shutil.rmtree(folder.images, ignore_errors=True)  # decoded for these runs alone
         return summary
 
     def _settings(self) -> dict[str, Any]:

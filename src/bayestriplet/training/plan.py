@@ -20,7 +20,7 @@ def open_images(
     """
     images = open_data(
         config.data, seed=config.seed, per_class=config.per_class, size=config.size,
-        skip_bad=config.skip_bad, progress=progress,
+        skip_bad=config.skip_bad, follow_links=config.follow_links, cache=cache, progress=progress,
     )  # fmt: skip
     if config.without is not None:
         images, _ = hold_out(images, config.without)

@@ -13,7 +13,9 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import DDPStrategy
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.data.dataset import LabelledImages, few_items
+from bayestriplet.data.audit import data_warnings
+from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.depth import FULL
 from bayestriplet.errors import DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import evaluate, select_items
@@ -60,8 +62,11 @@ class TrainingRun:
             raise DataError(f"{name} has training items of {(counts > 0).sum()} classes; 2 are needed")
         if not len(self.images.indices("val")):
             self.on_event(WarningEvent("there are no validation items: the last network is kept"))
-        for warning in few_items(self.images):
+        for warning in data_warnings(self.images):
             self.on_event(WarningEvent(warning))
+        if self.images.bits < FULL:
+            text = f"16-bit files hold {self.images.bits} bits and are scaled by these"
+            self.on_event(WarningEvent(text, is_note=True))
 
     def fit(self, resume: bool = False) -> None:
         """Train the network; what it takes to go on is in the run folder after every validation.
@@ -196,4 +201,5 @@ class TrainingRun:
             deviation=deviation,
             normalize=bool(config.normalize),
             classes=images.classes,
+            bits=images.bits,
         )

@@ -32,7 +32,8 @@ class Trial:
     """A run to be made, with its options in full; its folder is named after everything that decides it.
 
     So a run that was made with another default, or with another recipe of what BUT and BUNCA draw
-    with, is another run. What only says how it is made, not what comes of it, is no part of the name.
+    with, is another run. What only says how it is made, not what comes of it, is no part of the name,
+    nor is an option without a value, so that a later version with one option more still knows the run.
     """
 
     config: TrainConfig
@@ -40,7 +41,7 @@ class Trial:
     @property
     def name(self) -> str:
         """A readable name that is different for different options."""
-        values = self.config.model_dump(exclude={"workers", "logger"})
+        values = self.config.model_dump(exclude={"workers", "logger"}, exclude_none=True)
         values["drawing"] = drawing_recipe(self.config.method, self.config.recipe)
         text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -16,19 +16,19 @@ function fields(schema, schemas) {
   return Object.entries(whole.properties ?? {}).map(([name, one]) => [name, kind(one), one.description ?? ""]);
 }
 
-function operation(path, method, told, schemas) {
-  const parts = [make("h2", {}, make("code", {}, `${method.toUpperCase()} ${path}`)), make("p", {}, told.summary)];
-  if (told.parameters) {
-    parts.push(table("Parameters", told.parameters.map((one) => [one.name, kind(one.schema), one.description ?? ""])));
+function operation(path, method, described, schemas) {
+  const parts = [make("h2", {}, make("code", {}, `${method.toUpperCase()} ${path}`)), make("p", {}, described.summary)];
+  if (described.parameters) {
+    parts.push(table("Parameters", described.parameters.map((one) => [one.name, kind(one.schema), one.description ?? ""])));
   }
-  const form = told.requestBody?.content["multipart/form-data"]?.schema;
+  const form = described.requestBody?.content["multipart/form-data"]?.schema;
   if (form) parts.push(table("Form", fields(form, schemas)));
-  const answer = told.responses["200"]?.content?.["application/json"]?.schema;
+  const answer = described.responses["200"]?.content?.["application/json"]?.schema;
   if (answer) {
     const rows = fields(answer, schemas);
     if (rows.length) parts.push(table("Answer, JSON", rows));
   }
-  parts.push(table("Status", Object.entries(told.responses).map(([status, one]) => [status, one.description])));
+  parts.push(table("Status", Object.entries(described.responses).map(([status, one]) => [status, one.description])));
   return make("section", { class: "panel" }, ...parts);
 }
 
@@ -37,5 +37,5 @@ byId("about").textContent = `${description.info.description} Version ${descripti
 byId("example").textContent = `curl -F image=@query.png -F k=5 ${location.origin}/api/search`;
 byId("operations").append(
   ...Object.entries(description.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, told]) => operation(path, method, told, description.components.schemas))),
+    Object.entries(methods).map(([method, described]) => operation(path, method, described, description.components.schemas))),
 );

@@ -2,30 +2,30 @@
 
 const SMALL = 40; // pixels a side of the query's picture in a link
 
-export function writeLink(query, wishes) {
+export function writeLink(query, options) {
   const parts = new URLSearchParams();
   if (query.item !== undefined) parts.set("item", query.item);
   else parts.set("replay", query.replay);
   if (query.item === undefined && query.name) parts.set("name", query.name);
   if (query.item === undefined && query.small) parts.set("picture", query.small);
-  parts.set("k", wishes.k);
-  if (wishes.label) parts.set("label", wishes.label);
-  if (!wishes.excludeSelf) parts.set("self", "in");
+  parts.set("k", options.k);
+  if (options.label) parts.set("label", options.label);
+  if (!options.excludeSelf) parts.set("self", "in");
   return `#${parts}`;
 }
 
 export function readLink(hash) {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const wishes = {
+  const options = {
     k: parts.get("k") ?? "10",
     label: parts.get("label") ?? "",
     excludeSelf: parts.get("self") !== "in",
   };
-  if (parts.has("item")) return { query: { item: parts.get("item") }, wishes };
-  if (!parts.has("replay")) return { query: null, wishes };
+  if (parts.has("item")) return { query: { item: parts.get("item") }, options };
+  if (!parts.has("replay")) return { query: null, options };
   const small = parts.get("picture") ?? "";
   const query = { replay: parts.get("replay"), name: parts.get("name") ?? "an image", small };
-  return { query, wishes };
+  return { query, options };
 }
 
 // A JPEG of a few hundred bytes, in base64: what a link can carry of a picture.

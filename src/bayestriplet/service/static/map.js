@@ -57,7 +57,7 @@ export class EmbeddingMap {
     await globalThis.Plotly.react(this.node, this.#traces(), layout, config);
     if (!first) return;
     this.node.on("plotly_click", (event) => this.#open(event.points[0]));
-    this.node.on("plotly_hover", (event) => this.#tell(event.points[0].customdata));
+    this.node.on("plotly_hover", (event) => this.#describe(event.points[0].customdata));
   }
 
   #labels() {
@@ -68,10 +68,10 @@ export class EmbeddingMap {
     const { ids, labels, x, y } = this.data;
     const rows = new Map(this.#labels().map((label) => [label, []]));
     labels.forEach((label, row) => rows.get(label).push(row));
-    const traces = [...rows.values()].map((own, place) => ({
+    const traces = [...rows.values()].map((own, number) => ({
       type: "scatter", mode: "markers", hoverinfo: "none",
       x: own.map((row) => x[row]), y: own.map((row) => y[row]), customdata: own.map((row) => ids[row]),
-      marker: { size: 5, opacity: 0.55, color: COLOURS[place % COLOURS.length], symbol: SHAPES[place % SHAPES.length] },
+      marker: { size: 5, opacity: 0.55, color: COLOURS[number % COLOURS.length], symbol: SHAPES[number % SHAPES.length] },
     }));
     const near = this.near.filter((id) => this.rowOf.has(id)).map((id) => this.rowOf.get(id));
     traces.push(this.#rings(near, 11, "#16232b", 1.5));
@@ -112,7 +112,7 @@ export class EmbeddingMap {
     if (point.customdata !== undefined) this.onItem(point.customdata);
   }
 
-  #tell(id) {
+  #describe(id) {
     if (id === undefined) return;
     const image = byId("point-image");
     image.src = thumbnailPath(id);
@@ -129,7 +129,7 @@ export class EmbeddingMap {
       event.preventDefault();
       this.cursor = this.#next(ways[event.key]);
       const id = this.data.ids[this.cursor];
-      this.#tell(id);
+      this.#describe(id);
       byId("status").textContent = byId("point-text").textContent;
       this.#draw();
     }

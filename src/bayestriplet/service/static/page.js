@@ -1,4 +1,4 @@
-// The page: what was asked, with which wishes, and what comes of it.
+// The page: what was asked, with which options, and what comes of it.
 
 import { byId, make, picture, show } from "./element.js";
 import { readLink, shrink, toBlob, writeLink } from "./link.js";
@@ -8,15 +8,15 @@ import * as server from "./server.js";
 
 const MAP_AGAIN = 3000; // milliseconds until a map that is being made is asked for again
 
-const state = { info: null, query: null, running: null, retry: null };
+const state = { info: null, query: null, running: null, retry: null, shown: null };
 picture(byId("asked-image"));
 const map = new EmbeddingMap((id) => ask({ item: id }));
 
-function wishes() {
+function options() {
   return { k: byId("k").value, label: byId("label").value, excludeSelf: byId("self").checked };
 }
 
-function setWishes({ k, label, excludeSelf }) {
+function setOptions({ k, label, excludeSelf }) {
   byId("k").value = k;
   byId("self").checked = excludeSelf;
   const select = byId("label");
@@ -46,7 +46,7 @@ async function ask(query, { remember = true } = {}) {
   state.running?.abort();
   const running = (state.running = new AbortController());
   state.query = query;
-  const asked = wishes();
+  const asked = options();
   show("trouble", false);
   showWaiting(Number(asked.k) || 1);
   say("Searching.");
@@ -69,6 +69,7 @@ async function ask(query, { remember = true } = {}) {
   } catch (problem) {
     if (problem.name === "AbortError" || running.signal.aborted) return;
     showNothing();
+    if (state.shown !== query) hideQuery();
     map.setQuery(null, []);
     say("");
     complain(problem, () => ask(query, { remember }));
@@ -110,7 +111,19 @@ async function showQuery(query, item, answer, signal) {
     showCarried(image, note, query.small);
   }
   image.alt = item ? `Indexed item ${item.id}` : "The query as the encoder sees it";
+  state.shown = query;
   show("asked");
+}
+
+// The picture and name of an earlier query must not stand beside what is said of this one.
+function hideQuery() {
+  state.shown = null;
+  show("asked", false);
+  const image = byId("asked-image");
+  if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src);
+  image.removeAttribute("src");
+  byId("asked-name").textContent = "";
+  byId("asked-facts").replaceChildren();
 }
 
 function setPicture(image, blob) {
@@ -157,7 +170,7 @@ async function load() {
     ...Object.entries(labels).filter(([name]) => name !== "")
       .map(([name, number]) => make("option", { value: name }, `${name} (${number.toLocaleString("en")})`)),
   );
-  setWishes({ ...wishes(), label: chosen });
+  setOptions({ ...options(), label: chosen });
   byId("examples").replaceChildren(...examples.map(example));
   await loadMap();
   return true;
@@ -196,19 +209,19 @@ async function loadMapAgain(before) {
 
 async function start() {
   show("trouble", false);
-  const { query, wishes: wanted } = readLink(location.hash);
-  setWishes(wanted); // before the map, which may take a while: what is typed or asked meanwhile stays
+  const { query, options: wanted } = readLink(location.hash);
+  setOptions(wanted); // before the map, which may take a while: what is typed or asked meanwhile stays
   if (await load() && query && !state.query) await ask(query, { remember: false });
 }
 
 async function restore() {
-  const { query, wishes: wanted } = readLink(location.hash);
-  setWishes(wanted);
+  const { query, options: wanted } = readLink(location.hash);
+  setOptions(wanted);
   if (query) await ask(query, { remember: false });
   else if (state.query) {
     state.query = null;
     showNothing();
-    show("asked", false);
+    hideQuery();
     map.setQuery(null, []);
   }
 }

@@ -25,31 +25,42 @@ export function showNothing() {
   for (const id of ["empty", "says-empty"]) show(id);
 }
 
-// Labels are compared with that of the query if it is known, else with the neighbours' majority.
+// Labels are compared with that of the query if it is known, else with what most neighbours are of: one label, or those tied.
+function compareWith(answer, ownLabel) {
+  if (ownLabel) return { labels: [ownLabel], than: "the query", legend: `the same label as the query’s own label, ${ownLabel}` };
+  const tied = answer.vote?.tied ?? [];
+  if (tied.length) return { labels: tied, tied: true, legend: `one of the tied labels, ${listed(tied)}` };
+  const labels = answer.vote ? [answer.vote.label] : [];
+  return { labels, than: "the majority", legend: `the same label as the majority of these neighbours, ${labels[0]}` };
+}
+
+const listed = (labels) => `${labels.slice(0, -1).join(", ")} and ${labels.at(-1)}`;
+
 export function showAnswer(answer, ownLabel, onItem) {
-  const compared = ownLabel || answer.vote?.label || "";
+  const compared = compareWith(answer, ownLabel);
   const results = byId("results");
   results.classList.remove("waiting");
-  results.replaceChildren(...answer.neighbours.map((one) => card(one, compared, ownLabel, onItem)));
+  results.replaceChildren(...answer.neighbours.map((one) => card(one, compared, onItem)));
   results.scrollTop = 0;
   byId("answer").removeAttribute("aria-busy");
   show("results", answer.neighbours.length > 0);
   show("empty", false);
   showVerdict(answer);
   const legend = byId("legend");
-  legend.hidden = compared === "" || answer.neighbours.length === 0;
-  const against = ownLabel ? `the query’s own label, ${ownLabel}` : `the majority of these neighbours, ${compared}`;
-  legend.textContent = `✓ and a solid frame: the same label as ${against}. ✗ and a dashed frame: another label.`;
+  legend.hidden = compared.labels.length === 0 || answer.neighbours.length === 0;
+  legend.textContent = `✓ and a solid frame: ${compared.legend}. ✗ and a dashed frame: another label.`;
   showClasses(answer);
 }
 
-function card(one, compared, ownLabel, onItem) {
-  const match = one.label !== "" && one.label === compared;
-  const known = one.label !== "" && compared !== "";
-  const sign = known ? (match ? "✓ same label" : "✗ other label") : "label unknown";
-  const than = ownLabel ? "the query" : "the majority";
-  const told = known ? (match ? `the same label as ${than}` : `another label than ${than}`) : "label unknown";
-  const spoken = `Rank ${one.rank}: ${named(one.label)}, distance ${one.distance.toFixed(4)}, ${told}. Search from this item.`;
+function card(one, compared, onItem) {
+  const match = one.label !== "" && compared.labels.includes(one.label);
+  const known = one.label !== "" && compared.labels.length > 0;
+  const [same, other] = compared.tied
+    ? ["one of the tied labels", "another label than those tied"]
+    : [`the same label as ${compared.than}`, `another label than ${compared.than}`];
+  const sign = known ? (match ? `✓ ${compared.tied ? "tied" : "same"} label` : "✗ other label") : "label unknown";
+  const meaning = known ? (match ? same : other) : "label unknown";
+  const spoken = `Rank ${one.rank}: ${named(one.label)}, distance ${one.distance.toFixed(4)}, ${meaning}. Search from this item.`;
   const button = make(
     "button",
     { type: "button", class: known ? (match ? "match" : "mismatch") : "", "aria-label": spoken, title: one.path || one.id,
@@ -68,8 +79,10 @@ function showVerdict(answer) {
   if (number === 0) verdict.textContent = "The index holds no other items.";
   else if (answer.vote === null) verdict.textContent = "No neighbour has a label.";
   else {
-    const agree = Math.round(answer.vote.share * number);
-    verdict.replaceChildren(make("strong", {}, answer.vote.label), `: ${agree} of ${number} neighbours`);
+    const { label, share, tied } = answer.vote;
+    const votes = `${Math.round(share * number)} of ${number} neighbours`;
+    if (tied.length) verdict.replaceChildren("tie: ", make("strong", {}, listed(tied)), `, ${votes} each`);
+    else verdict.replaceChildren(make("strong", {}, label), `: ${votes}`);
   }
 }
 
@@ -83,7 +96,7 @@ function showClasses(answer) {
     return;
   }
   const shares = Object.entries(answer.probabilities).sort((a, b) => b[1] - a[1]);
-  byId("bars").replaceChildren(...shares.map(([name, share], place) => bar(name, share, place === 0)));
+  byId("bars").replaceChildren(...shares.map(([name, share], rank) => bar(name, share, rank === 0)));
   showNovelty(answer);
 }
 

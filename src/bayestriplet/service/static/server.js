@@ -40,13 +40,13 @@ export const getItem = async (id) => (await ask(itemPath(id))).json();
 export const getPicture = async (id) => (await ask(`${itemPath(id)}/image`)).blob();
 export const logIn = (token) => ask("/api/session", { method: "POST", headers: { authorization: `Bearer ${token}` } });
 
-export async function search(query, wishes, signal) {
+export async function search(query, options, signal) {
   const form = new FormData();
   if (query.file) form.set("image", query.file, query.file.name || "pasted image");
   else if (query.item !== undefined) form.set("item", query.item);
   else form.set("replay", query.replay);
-  form.set("k", wishes.k);
-  if (wishes.label) form.set("label", wishes.label);
-  form.set("exclude_self", wishes.excludeSelf ? "true" : "false");
+  form.set("k", options.k);
+  if (options.label) form.set("label", options.label);
+  form.set("exclude_self", options.excludeSelf ? "true" : "false");
   return (await ask("/api/search", { method: "POST", body: form, signal })).json();
 }

@@ -1,0 +1,100 @@
+"""The tables of an index in LanceDB: their columns, their files, and the register of sets."""
+
+import hashlib
+import re
+import secrets
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any
+
+from bayestriplet.errors import reason_of
+from bayestriplet.retrieval.items import FIELDS, Rows
+from bayestriplet.retrieval.sets import IndexedSet
+
+TABLE = "items"
+SETS = "sets"  # the register, in a table of its own: readers of version 0.1.0 do not look there
+
+
+def read_sets(database: Any) -> dict[str, IndexedSet]:
+    """Return the register of sets by name."""
+    if SETS not in database.list_tables().tables:
+        return {}
+    rows = database.open_table(SETS).to_arrow().to_pylist()
+    return {row["name"]: IndexedSet(**row) for row in rows}
+
+
+def write_sets(database: Any, sets: Mapping[str, IndexedSet]) -> None:
+    """Replace the register of sets, in one version."""
+    import pyarrow
+
+    schema = pyarrow.schema([(field, pyarrow.string()) for field in IndexedSet._fields])
+    rows = pyarrow.Table.from_pylist([one._asdict() for one in sets.values()], schema=schema)
+    mode = "overwrite" if SETS in database.list_tables().tables else "create"
+    database.create_table(SETS, data=rows, schema=schema, mode=mode)
+
+
+def purge_table(database: Any, name: str) -> None:
+    """Write a table anew and remove all files of older versions.
+
+    Rows that were removed are only marked in the files that hold them, and LanceDB merges such files
+    where many rows are marked: so all rows are written again.
+    """
+    if name not in database.list_tables().tables:
+        return
+    table = database.open_table(name)
+    rows = table.search().limit(table.count_rows() or 1).to_batches()
+    written = database.create_table(name, data=rows, schema=table.schema, mode="overwrite")
+    with warnings.catch_warnings():  # that readers of older versions will fail: they look for the last one
+        warnings.simplefilter("ignore")
+        written.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def hash_manifests(folder: Path) -> str | None:
+    """Return a name for the last version of a table: no two tables and no two versions have the same."""
+    manifests = sorted(folder.glob("*.manifest"))
+    if not manifests:
+        return None
+    digest = hashlib.sha256("\n".join(path.name for path in manifests).encode())
+    for path in (manifests[0], manifests[-1]):  # the last version is one of them; its name counts up or down
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def make_schema(dim: int, fingerprint: str) -> Any:
+    """Return the columns of the table, and what distinguishes it from others."""
+    import pyarrow
+
+    fields = [(field, pyarrow.string()) for field in FIELDS]
+    fields += [("vector", pyarrow.list_(pyarrow.float32(), dim)), ("thumbnail", pyarrow.binary())]
+    return pyarrow.schema(fields, metadata={"fingerprint": fingerprint, "origin": secrets.token_hex(8)})
+
+
+def write_aside(rows: Iterable[Rows], file: IO[bytes], schema: Any) -> int:
+    """Write rows into a file in Arrow's form; return how many there are."""
+    import pyarrow
+
+    number, dim = 0, schema.field("vector").type.list_size
+    with pyarrow.ipc.new_stream(file, schema) as writer:
+        for part in rows:
+            columns = [pyarrow.array([getattr(item, field) for item in part.items]) for field in FIELDS]
+            columns.append(pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.vectors.ravel()), dim))
+            columns.append(pyarrow.array(part.thumbnails, pyarrow.binary()))
+            writer.write_batch(pyarrow.record_batch(columns, schema=schema))
+            number += len(part.items)
+    return number
+
+
+def is_one_of(ids: Sequence[str]) -> str:
+    """Return the condition that an id is one of these, with quotes as SQL wants them."""
+    quoted = ", ".join("'" + name.replace("'", "''") + "'" for name in ids)
+    return f"id IN ({quoted})"
+
+
+def reason_in_words(error: Exception) -> str:
+    """Return what went wrong in a few words: LanceDB names lines of its own source, too."""
+    if code := re.search(r"<Code>(\w+)</Code>", str(error)):  # what a bucket answers, deep inside
+        return code[1]
+    line = re.sub(r"^(lance error: )?LanceError\(\w+\): ", "", reason_of(error))
+    return re.split(r", /|: IO \{", line)[0][:200]

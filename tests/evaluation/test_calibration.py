@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import log_softmax as scipy_log_softmax
+from scipy.stats import binomtest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from bayestriplet.evaluation.calibration import (
@@ -11,6 +12,8 @@ from bayestriplet.evaluation.calibration import (
     log_losses,
     log_softmax,
     reliability,
+    selective_accuracy,
+    wilson_interval,
 )
 
 
@@ -105,3 +108,19 @@ def test_auroc_is_sklearns_with_ties():
     expected = roc_auc_score(np.repeat([1, 0], [50, 80]), np.concatenate([novel, known]))
     assert auroc(novel, known) == pytest.approx(expected)
     assert auroc(np.array([1.0]), np.array([0.0])) == 1
+
+
+def test_the_interval_of_a_share_is_wilsons_as_scipy_has_it():
+    right, number = np.array([0.0, 3, 17, 40]), np.array([4, 9, 20, 40])
+    low, high = wilson_interval(right, number)
+    for place in range(4):
+        expected = binomtest(int(right[place]), int(number[place])).proportion_ci(method="wilson")
+        assert (low[place], high[place]) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_accuracy_among_the_most_confident_is_that_of_a_slow_loop():
+    confidence = np.array([0.5, 0.9, 0.7, 0.9])
+    right = np.array([False, True, True, False])
+    share, accuracy = selective_accuracy(confidence, right)
+    np.testing.assert_allclose(share, [0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(accuracy, [1, 1 / 2, 2 / 3, 2 / 4])

@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayestriplet.report.style import (
-    ACCENT,
-    INK,
-    MUTED,
-    NORMAL,
-    SMALL,
-    import_drawing,
-    new_figure,
-    readable,
-)
+from bayestriplet.report.figure import new_figure
+from bayestriplet.report.fonts import drawable_names
+from bayestriplet.report.style import ACCENT, INK, MUTED, NORMAL, SMALL, WIDTH, import_drawing
+from bayestriplet.report.text import fit, line_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +17,7 @@ if TYPE_CHECKING:
 LEGIBLE_CELLS = 12  # classes whose cells hold numbers
 LEGIBLE_DECIMALS = 10  # classes whose cells hold numbers such as 98.7
 LEGIBLE_NAMES = 32  # classes that are all named
+SUBTITLE = "Strong colour: hard to tell apart. The diagonal is muted so that errors show."
 
 
 def classes_figure(
@@ -30,22 +25,23 @@ def classes_figure(
 ) -> "Figure":
     """Draw the confusion (K, K) in percent beside the posteriors' distances (K, K)."""
     many = len(names) > LEGIBLE_CELLS
-    width = 16 if many else 12
-    words = [readable(name, width) for name in names]
-    longest = 0.075 * max(map(len, words))  # inches of turned names below the panels
-    height = 2 * (6.0 + longest) if many else 4.92 + longest
-    figure = new_figure(
-        height, title, "Strong colour: hard to tell apart. The diagonal is muted so that errors show."
-    )
+    drawn, note = drawable_names(names)
+    words = [fit(name, 1.2 if many else 0.9, SMALL) for name in drawn]
+    longest = max(line_width(word, SMALL) for word in words)  # inches of turned names below the panels
+    side = (WIDTH - 0.65 - longest) / 2  # of a panel, if two stand beside each other
+    body = 2 * (5.7 + longest) if many else side + longest + 0.95
+    figure = new_figure(body, title, f"{SUBTITLE} {note}".rstrip())
     grid = figure.subplots(2, 1) if many else figure.subplots(1, 2)
     _draw_table(grid[0], errors, words, is_distance=False)
     _draw_table(grid[1], distances, words, is_distance=True)
-    grid[0].set_title("Nearest neighbour's class, % of a row", loc="left", size=NORMAL, color=INK)
+    grid[0].set_title("Nearest neighbour's class, % per row", loc="left", size=NORMAL, color=INK)
     grid[1].set_title("Bhattacharyya distance of posteriors", loc="left", size=NORMAL, color=INK)
     grid[0].set_ylabel("class of the item", size=SMALL, color=MUTED)
     grid[0].set_xlabel("class of its nearest neighbour", size=SMALL, color=MUTED)
     if not many:
         grid[1].set_yticklabels([])
+        for axes in grid:
+            axes.set_anchor("N")  # what room is left is below
     return figure
 
 

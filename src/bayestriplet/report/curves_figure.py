@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayestriplet.report.style import INK, MUTED, NORMAL, SMALL, new_figure, tidy
+from bayestriplet.report.figure import new_figure
+from bayestriplet.report.style import INK, MUTED, NORMAL, SMALL, tidy
 from bayestriplet.runs.metrics import Curves
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def smooth(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
 
 
 def curves_figure(curves: Curves, title: str, colour: str) -> "Figure":
-    """Draw a panel a measure over the steps; the best step is marked in all of them."""
+    """Draw one panel per measure over the steps; the best step is marked in all of them."""
     panels = [("Loss of a batch", curves.loss), ("Active triplets, %", 100 * curves.active)]
     panels = [(name, values) for name, values in panels if not np.isnan(values).all()]
     has_recall = curves.best is not None
@@ -36,7 +37,7 @@ def curves_figure(curves: Curves, title: str, colour: str) -> "Figure":
     if has_recall:
         note += " Dashed: the best validation Recall@1, whose network is kept."
     number = len(panels) + has_recall
-    figure = new_figure(0.75 + 1.75 * number, title, note)
+    figure = new_figure(0.15 + 1.75 * number, title, note)
     grid = figure.subplots(number, 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, values) in zip(grid, panels, strict=False):
         _draw_noisy(axes, curves.step, values, width, colour)

@@ -14,15 +14,8 @@ from bayestriplet.evaluation.calibration import (
     selective_accuracy,
     wilson_interval,
 )
-from bayestriplet.report.style import (
-    ACCENT,
-    INK,
-    MUTED,
-    NORMAL,
-    SMALL,
-    new_figure,
-    tidy,
-)
+from bayestriplet.report.figure import new_figure
+from bayestriplet.report.style import ACCENT, INK, MUTED, NORMAL, SMALL, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +31,7 @@ def reliability_figure(probabilities: Floats, labels: Labels, about: str) -> "Fi
     """Draw probabilities (n, K) against labels (n,): calibration beside selective accuracy."""
     found = reliability(probabilities, labels)
     title = f"Probabilities of {about}: calibration error {100 * found.error:.2f}%"
-    figure = new_figure(4.4, title, SUBTITLE)
+    figure = new_figure(3.65, title, SUBTITLE)
     left, right = figure.subplots(1, 2)
     _draw_reliability(left, found)
     _draw_selection(right, probabilities.max(1), probabilities.argmax(1) == labels)

@@ -1,25 +1,28 @@
 """Queries and their nearest neighbours, as pictures."""
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayestriplet.report.style import ACCENT, INK, MUTED, SMALL, WIDTH, new_figure, readable
+from bayestriplet.report.figure import LEFT, head_height, new_figure
+from bayestriplet.report.fonts import drawable_names
+from bayestriplet.report.style import ACCENT, INK, MUTED, SMALL, WIDTH
+from bayestriplet.report.text import LINE_SPACING, extent, fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_QUERIES = 8
-SHOWN = 10  # neighbours a query
+SHOWN = 10  # neighbours per query
 MISSES = 2  # queries chosen because their nearest neighbour is wrong
 SIDE, STEP = 0.53, 0.635  # inches: of a picture, and from one to the next
 QUERY_LEFT, FIRST_LEFT = 0.98, 1.66
 SHARP_BELOW = 64  # pixels: smaller pictures are not smoothed
-LINE = 0.155  # inches, of text
+GAP = 0.1  # inches between texts, and between a text and a picture
+HEADING, FOOT = 0.25, 0.06  # inches: for the names of the columns, and below all
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,9 @@ class Retrieval:
     """A query and its neighbours, nearest first."""
 
     image: NDArray[np.uint8]  # (H, W, C)
-    label: str
+    label: int
     near: NDArray[np.uint8]  # (k, H, W, C)
-    near_labels: list[str]
+    near_labels: list[int]
 
 
 def choose_queries(labels: NDArray[np.int64], nearest: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
@@ -49,16 +52,18 @@ def choose_queries(labels: NDArray[np.int64], nearest: NDArray[np.int64], seed: 
     return np.array([chosen[k] for k in sorted(chosen)], dtype=np.int64)
 
 
-def retrieval_figure(rows: list[Retrieval], title: str, subtitle: str) -> "Figure":
-    """Draw a row a query: the query apart on the left, its neighbours from the nearest on.
+def retrieval_figure(rows: list[Retrieval], names: list[str], title: str, subtitle: str) -> "Figure":
+    """Draw one row per query: the query apart on the left, its neighbours from the nearest on.
 
     A neighbour of another class has a thick frame, a cross and that class's name below it.
+    ``names`` are those of all labels.
     """
-    wrong = [_name_lines(name) for row in rows for name in row.near_labels if name != row.label]
-    below = LINE * max((len(lines) for lines in wrong), default=0) + 0.12
-    head, foot = 0.86, 0.06
-    height = head + len(rows) * (SIDE + below) + foot
-    figure = new_figure(height, title, subtitle, constrained=False)
+    words, note = _name_labels(rows, names)
+    subtitle = f"{subtitle} {note}".rstrip()
+    below = _room_below(rows, words)
+    head = head_height(title, subtitle) + HEADING
+    figure = new_figure(HEADING + len(rows) * (SIDE + below) + FOOT, title, subtitle, constrained=False)
+    height = figure.get_figheight()
 
     def place(left: float, top: float) -> "Axes":
         return figure.add_axes((left / WIDTH, 1 - (top + SIDE) / height, SIDE / WIDTH, SIDE / height))
@@ -66,29 +71,49 @@ def retrieval_figure(rows: list[Retrieval], title: str, subtitle: str) -> "Figur
     _add_heading(figure, head, height)
     for number, row in enumerate(rows):
         top = head + number * (SIDE + below)
-        middle = 1 - (top + SIDE / 2) / height
-        label = "\n".join(_name_lines(row.label, 11))
-        figure.text((QUERY_LEFT - 0.1) / WIDTH, middle, label, size=SMALL, color=INK, ha="right", va="center")
+        _write_query(figure, words[row.label], 1 - (top + SIDE / 2) / height)
         show_picture(place(QUERY_LEFT, top), row.image, INK, 1.6)
-        for rank, (image, name) in enumerate(zip(row.near, row.near_labels, strict=True)):
+        for rank, (image, label) in enumerate(zip(row.near, row.near_labels, strict=True)):
             axes = place(FIRST_LEFT + rank * STEP, top)
-            if name == row.label:
-                show_picture(axes, image, "#9A9A9A", 0.8)
-            else:
-                show_picture(axes, image, ACCENT, 3.0)
-                cross_out(axes)
-                label = "\n".join(_name_lines(name))
-                axes.set_xlabel(label, size=SMALL, color=ACCENT, labelpad=3, linespacing=1.0)
+            _draw_neighbour(axes, image, None if label == row.label else words[label])
     return figure
 
 
-def _name_lines(name: str, width: int = 7) -> list[str]:
-    """Return a name in at most two lines of ``width`` characters."""
-    short = readable(name, 2 * width).replace(r"\$", "$")
-    lines = textwrap.wrap(short, width) or [""]
-    if len(lines) > 2:  # the words do not fall well
-        lines = [short[:width], short[width:]]
-    return [line.replace("$", r"\$") for line in lines]
+def _draw_neighbour(axes: "Axes", image: NDArray[np.uint8], wrong: str | None) -> None:
+    """Draw a neighbour, crossed out with its class below if that is wrong."""
+    if wrong is None:
+        show_picture(axes, image, "#9A9A9A", 0.8)
+        return
+    show_picture(axes, image, ACCENT, 3.0)
+    cross_out(axes)
+    axes.set_xlabel(_fit_below(wrong), size=SMALL, color=ACCENT, labelpad=3, linespacing=LINE_SPACING)
+
+
+def _name_labels(rows: list[Retrieval], names: list[str]) -> tuple[dict[int, str], str]:
+    """Return the names of all labels that are shown, and a sentence if some cannot be drawn."""
+    shown = sorted({label for row in rows for label in (row.label, *row.near_labels)})
+    words, note = drawable_names([names[label] for label in shown], shown)
+    return dict(zip(shown, words, strict=True)), note
+
+
+def _fit_below(name: str) -> str:
+    """Return a name in at most two lines that do not reach the next picture's."""
+    return fit(name, STEP - GAP / 2, SMALL, lines=2)
+
+
+def _room_below(rows: list[Retrieval], words: dict[int, str]) -> float:
+    """Return the inches between the rows of pictures, for the names of wrong neighbours."""
+    wrong = {label for row in rows for label in row.near_labels if label != row.label}
+    return max((extent(_fit_below(words[label]), SMALL)[1] for label in wrong), default=0.0) + 0.14
+
+
+def _write_query(figure: "Figure", name: str, middle: float) -> None:
+    """Write the class of a query left of its picture."""
+    label = fit(name, QUERY_LEFT - GAP - LEFT, SMALL, lines=3)
+    figure.text(
+        (QUERY_LEFT - GAP) / WIDTH, middle, label, size=SMALL, color=INK, ha="right", va="center",
+        linespacing=LINE_SPACING,
+    )  # fmt: skip
 
 
 def _add_heading(figure: "Figure", head: float, height: float) -> None:

@@ -19,6 +19,7 @@ from bayestriplet.evaluation.metrics import check_set, nearest_neighbours
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.report.classes_figure import classes_figure
 from bayestriplet.report.curves_figure import curves_figure
+from bayestriplet.report.figure import save_figure
 from bayestriplet.report.projection import MOST_ITEMS, NEIGHBOURS, project, sample_evenly
 from bayestriplet.report.reliability_figure import reliability_figure
 from bayestriplet.report.retrieval_figure import (
@@ -28,7 +29,8 @@ from bayestriplet.report.retrieval_figure import (
     choose_queries,
     retrieval_figure,
 )
-from bayestriplet.report.style import METHOD_COLOURS, import_drawing, make_folder, readable, save_figure
+from bayestriplet.report.style import METHOD_COLOURS, import_drawing, make_folder
+from bayestriplet.report.text import readable_or
 from bayestriplet.report.umap_figure import umap_figure
 from bayestriplet.runs.metrics import Curves, read_metrics
 from bayestriplet.runs.predictive import Predictive
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWS = {
-    "umap.png": "UMAP of the embeddings, a colour and a name a class",
+    "umap.png": "UMAP of the embeddings, one colour and one name per class",
     "retrieval.png": "queries and their ten nearest neighbours, wrong ones framed and crossed",
     "curves.png": "loss, active triplets and validation Recall@1 over the steps",
     "classes.png": "confusion of nearest neighbours beside distances of the class posteriors",
@@ -146,7 +148,7 @@ def embedded_items(
         raise InputError(f"figures need at least 3 items; {images.name} has {number} in split {split!r}")
     near = nearest_neighbours(embeddings, min(SHOWN, number - 1))
     names = [*classes, *(name for name in images.classes if name not in classes)]
-    return EmbeddedItems(items, embeddings, near, names, f"{split} items of {readable(images.name, 24)}")
+    return EmbeddedItems(items, embeddings, near, names, f"{split} items of {_name_data(images.name)}")
 
 
 def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
@@ -163,14 +165,14 @@ def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
 
 
 def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
-    items, names = embedded.items, embedded.names
+    items = embedded.items
     queries = choose_queries(items.labels, embedded.near[:, 0], seed)
     rows = []
     for query in queries.tolist():
         near = embedded.near[query]
         pixels = items.images.read(items.indices[[query, *near]])  # (1 + k, H, W, C)
-        near_labels = [names[k] for k in items.labels[near]]
-        rows.append(Retrieval(pixels[0], names[items.labels[query]], pixels[1:], near_labels))
+        near_labels = items.labels[near].tolist()
+        rows.append(Retrieval(pixels[0], int(items.labels[query]), pixels[1:], near_labels))
     misses = min(MISSES, sum(row.near_labels[0] != row.label for row in rows))
     chosen = (
         f"{misses} of the {len(rows)} queries picked among those whose nearest neighbour is wrong."
@@ -179,14 +181,18 @@ def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
     )
     return retrieval_figure(
         rows,
+        embedded.names,
         f"Nearest neighbours among {embedded.about}",
         f"Thick frame, cross, name below: another class than the query's. {chosen}",
     )
 
 
 def _curves_title(config: TrainConfig) -> str:
-    source = readable(Path(config.data).name, 40)
-    return f"Training {config.method.upper()} on {source}"
+    return f"Training {config.method.upper()} on {_name_data(Path(config.data).name)}"
+
+
+def _name_data(name: str) -> str:
+    return readable_or(name, "the data set", 40)
 
 
 def _draw_classes(embedded: EmbeddedItems, posterior: ClassPosterior) -> "Figure":

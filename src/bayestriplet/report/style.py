@@ -1,20 +1,17 @@
-"""How figures look: colours, text, an empty figure and the file it becomes.
+"""How figures look: colours, markers and sizes.
 
 Figures are 8 inches wide, so that 9 points stay legible when a page shows them 800 pixels wide.
 """
 
 import importlib
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayestriplet.atomic import replacing
 from bayestriplet.errors import InputError, MissingDependencyError
 from bayestriplet.methods import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 WIDTH = 8.0  # inches
 DPI = 150
@@ -57,37 +54,6 @@ def class_styles(number: int) -> list[tuple[str, str]]:
     return [(to_hex(scale(0.95 * k / (number - 1))), MARKERS[k % len(MARKERS)]) for k in range(number)]
 
 
-def readable(name: str, width: int) -> str:
-    """Return a class name in at most ``width`` characters: its start and its end, and safe to draw.
-
-    Both ends are kept because names of one set often share a start. A dollar sign is escaped,
-    which matplotlib would take for the start of a formula.
-
-    >>> readable("adenocarcinoma, well differentiated", 15)
-    'adenocar…tiated'
-    """
-    plain = " ".join("".join(c if c.isprintable() else " " for c in name).split())
-    if len(plain) > width:
-        end = (width - 1) * 3 // 7
-        plain = f"{plain[: width - 1 - end].rstrip()}…{plain[len(plain) - end :].lstrip()}"
-    return plain.replace("$", r"\$")
-
-
-def new_figure(height: float, title: str, subtitle: str, constrained: bool = True) -> "Figure":
-    """Return a white figure with a title and a line below it that says how to read it."""
-    figures = import_drawing("matplotlib.figure")
-    layout = "constrained" if constrained else "none"
-    figure: Figure = figures.Figure((WIDTH, height), dpi=DPI, facecolor="white", layout=layout)
-    top = 1 - 0.12 / height
-    figure.text(0.015, top, title, size=LARGE, weight="bold", color=INK, va="top")
-    figure.text(0.015, top - 0.24 / height, subtitle, size=SMALL, color=MUTED, va="top", linespacing=1.25)
-    if constrained:
-        engine: Any = figure.get_layout_engine()
-        head = (0.57 + 0.17 * subtitle.count("\n")) / height
-        engine.set(rect=(0.01, 0.01, 0.98, 0.98 - head), w_pad=0.04, h_pad=0.05)
-    return figure
-
-
 def tidy(axes: "Axes") -> None:
     """Give axes a light grid and only the lines that carry something."""
     axes.grid(color=GRID, linewidth=0.8)
@@ -106,11 +72,3 @@ def make_folder(out: Path) -> None:
         raise InputError(
             f"{out} cannot be used for figures: {error.strerror}; choose another --out"
         ) from None
-
-
-def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure as PNG, whole or not at all; letters that the font lacks become boxes."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        with replacing(path) as partial:
-            figure.savefig(partial, format="png", dpi=DPI)

@@ -1,21 +1,14 @@
-"""The map of an embedding: UMAP, a colour and a name a class."""
+"""The map of an embedding: UMAP, one colour and one name per class."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayestriplet.report.style import (
-    INK,
-    MANY,
-    MUTED,
-    NORMAL,
-    SMALL,
-    class_styles,
-    import_drawing,
-    new_figure,
-    readable,
-)
+from bayestriplet.report.figure import new_figure
+from bayestriplet.report.fonts import drawable_names, use_fonts
+from bayestriplet.report.style import INK, MANY, MUTED, NORMAL, SMALL, class_styles, import_drawing
+from bayestriplet.report.text import fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+
+WIDEST_KEY = 1.6  # inches of a name in the legend
 
 
 def umap_figure(
@@ -32,10 +27,11 @@ def umap_figure(
     title: str,
     subtitle: str,
 ) -> "Figure":
-    """Draw positions (n, 2) with a colour a class and its name at the median of its items."""
-    figure = new_figure(6.2, title, subtitle)
-    axes = figure.add_subplot()
+    """Draw positions (n, 2) with one colour per class and its name at the median of its items."""
     present = np.unique(labels)
+    words, note = drawable_names([names[k] for k in present], present.tolist())
+    figure = new_figure(5.6, title, f"{subtitle} {note}".rstrip())
+    axes = figure.add_subplot()
     styles = dict(zip(present.tolist(), class_styles(len(present)), strict=True))
     _scatter(axes, positions, labels, styles)
     axes.set(xticks=[], yticks=[])
@@ -45,9 +41,9 @@ def umap_figure(
     for spine in axes.spines.values():
         spine.set_color("#C4C4C4")
     if len(present) <= MANY:
-        _add_legend(axes, [names[k] for k in present], list(styles.values()))
+        _add_legend(axes, words, list(styles.values()))
     medians = np.stack([np.median(positions[labels == k], axis=0) for k in present])
-    _add_names(axes, medians, [names[k] for k in present])
+    _add_names(axes, medians, words)
     return figure
 
 
@@ -82,24 +78,25 @@ def _add_legend(axes: "Axes", names: list[str], styles: list[tuple[str, str]]) -
         handletextpad=0.2,
     )
     for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_text(readable(name, 24))
+        text.set_text(fit(name, WIDEST_KEY, SMALL))
 
 
 def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> None:
     """Write each class's name at its place, moved apart where names would overlap, with a line back."""
     effects = import_drawing("matplotlib.patheffects")
     few = len(names) <= MANY
-    size, weight, width = (NORMAL, "bold", 18) if few else (SMALL, "normal", 15)
+    size, weight, width = (NORMAL, "bold", 1.5) if few else (SMALL, "normal", 1.1)  # inches
     line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
     halo = [effects.withStroke(linewidth=3, foreground="white")]
     texts = [
         axes.annotate(
-            readable(name, width), place, place, ha="center", va="center", size=size, weight=weight,
-            color=INK, path_effects=halo, arrowprops=line,
+            fit(name, width, size, weight=weight), place, place, ha="center", va="center", size=size,
+            weight=weight, color=INK, path_effects=halo, arrowprops=line,
         )
         for name, place in zip(names, medians.tolist(), strict=True)
     ]  # fmt: skip
     figure: Any = axes.figure
+    use_fonts(figure)
     figure.draw_without_rendering()  # settles the layout, which the places depend on
     figure.set_layout_engine("none")
     _move_apart(axes, texts)
@@ -115,6 +112,7 @@ def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:
     low, high = np.array([frame.x0, frame.y0]) + half, np.array([frame.x1, frame.y1]) - half
     room = half[:, None] + half[None]  # (P, P, 2)
     first = np.triu(np.ones(room.shape[:2]), 1) - np.tril(np.ones(room.shape[:2]), -1)
+    place = np.clip(place, low, high)
     for _ in range(300):
         apart = place[:, None] - place[None]  # (P, P, 2)
         overlap = np.clip(room - np.abs(apart), 0, None)

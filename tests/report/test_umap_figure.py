@@ -1,0 +1,68 @@
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+from bayestriplet.report.umap_figure import umap_figure
+from tests.report.drawings import (
+    LONG_DATA,
+    assert_is_good,
+    long_names_of,
+    names_of,
+    overlapping_texts,
+    texts_inside,
+    words_of,
+)
+
+
+@pytest.mark.parametrize("number", [20, 30])
+def test_a_map_names_every_class_and_cuts_nothing_off(number, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(number), 12)
+    positions = (10 * rng.normal(size=(number, 2))[labels] + rng.normal(size=(len(labels), 2))).astype("f")
+    figure = umap_figure(positions, labels, names_of(number), "UMAP of made items", "How to read it.")
+    assert_is_good(figure, tmp_path / "umap.png")
+    (axes,) = figure.axes
+    assert len(axes.texts) == number
+    assert (axes.get_legend() is not None) == (number <= 20)
+
+
+def test_names_at_the_same_place_are_moved_apart():
+    labels = np.arange(6).repeat(2)
+    positions = np.concatenate([np.zeros((6, 2)), np.full((6, 2), 1e-3)]).astype("f")
+    figure = umap_figure(positions, labels, names_of(6), "t", "s")
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text).padded(-2) for text in figure.axes[0].texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_absent_classes_have_no_name_in_the_map():
+    figure = umap_figure(np.eye(4, 2, dtype="f"), np.array([0, 0, 2, 2]), ["a", "b", "c"], "t", "s")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["a", "c"]
+
+
+def spread_items(number):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(number), 12)
+    return (10 * rng.normal(size=(number, 2))[labels] + rng.normal(size=(len(labels), 2))).astype("f"), labels
+
+
+@pytest.mark.parametrize("number", [2, 9, 50])
+def test_long_names_stay_inside_the_map(number):
+    title, subtitle = f"UMAP of test items of {LONG_DATA}: Recall@1 97.1%", "Names at the median. " * 7
+    figure = umap_figure(*spread_items(number), long_names_of(number), title, subtitle)
+    assert texts_inside(figure)
+    if number < 50:
+        assert not overlapping_texts(figure)
+
+
+@pytest.mark.usefixtures("bare_fonts")
+def test_names_without_glyphs_are_numbers_on_the_map_and_in_the_legend(tmp_path):
+    positions, labels = spread_items(3)
+    figure = umap_figure(positions, labels + 2, ["a", "b", "c", "腺癌", "淋巴"], "t", "How to read it.")
+    assert words_of(figure).count("class 3") == words_of(figure).count("class 4") == 2
+    assert any("2 names cannot be drawn with the fonts" in word for word in words_of(figure))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib warns of every letter that becomes a box
+        assert_is_good(figure, tmp_path / "umap.png")

@@ -14,9 +14,9 @@ from ablation_tables import ablation_tables, bold, recipe_table
 from scipy.stats import ttest_rel
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
+from bayestriplet.report.figure import save_figure
 from bayestriplet.report.methods_figures import learning_figure, regimes_figure
 from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, to_markdown
-from bayestriplet.report.style import save_figure
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

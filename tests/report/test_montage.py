@@ -12,7 +12,7 @@ from bayestriplet.report.search_figure import search_figure
 from bayestriplet.retrieval.answers import Answer, Neighbour, Vote
 from bayestriplet.retrieval.items import Item, Rows
 from bayestriplet.retrieval.queries import Queries
-from bayestriplet.retrieval.store import open_store
+from bayestriplet.retrieval.stores import open_store
 
 IDS = ("whole", "cut", "junk", "empty", "gone")
 

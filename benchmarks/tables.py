@@ -85,7 +85,7 @@ def regime_table(regimes: dict[str, Any]) -> str:
         rows = {row.method: row for row in rows_of(summary)}
         gap = lead(list(rows.values()))
         best = rank(list(rows.values()))[0].method
-        verdict = f"**{best}**" if gap.is_clear else f"{best}, not clearly"
+        verdict = f"**{best}**" if gap.is_clear else f"{best}, tied"
         recalls = [_recall(rows[m]) if m in rows else "no positives" for m in methods]
         table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", _chance(chance), verdict])
     floors = next(iter(regimes.values()))["floors"]
@@ -122,7 +122,7 @@ def _recall(row: Row) -> str:
 
 
 def _recall_beside(row: Row, best: Row) -> str:
-    """Return the recall, in bold where it is not clearly behind the best."""
+    """Return the recall, in bold where it is statistically tied with the best."""
     return _recall(row) if difference(row, best).is_clear else f"**{_recall(row)}**"
 
 

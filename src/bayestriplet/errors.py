@@ -35,5 +35,5 @@ class DivergenceError(BayesTripletError, ArithmeticError):
 
 def reason_of(error: BaseException) -> str:
     """Return what an error says in one line: its system message, its first line, or its name."""
-    told = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
-    return str(told).splitlines()[0]
+    reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    return str(reason).splitlines()[0]

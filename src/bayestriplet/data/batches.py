@@ -55,8 +55,8 @@ class Batches(ABC):
 
     def batch(self, step: int) -> Rows:
         """Return the batch of a step, over all ranks."""
-        epoch, place = divmod(step, self.batches_per_epoch)
-        return self._epoch(epoch)[place]
+        epoch, number = divmod(step, self.batches_per_epoch)
+        return self._epoch(epoch)[number]
 
     def __len__(self) -> int:
         """All steps of the training, also those before ``start``."""
@@ -90,8 +90,8 @@ class BalancedBatches(Batches):
         """Deal items of every class to every rank where each gets two; else whole classes, in turns."""
         table = self.batch(step).reshape(self.classes, self.items)
         if self.items >= 2 * self.world:
-            place = np.arange(self.items) + np.arange(self.classes)[:, None]  # turns keep the parts even
-            return table[place % self.world == self.rank]
+            turn = np.arange(self.items) + np.arange(self.classes)[:, None]  # turns keep the parts even
+            return table[turn % self.world == self.rank]
         return table[(self.rank + step) % self.world :: self.world].flatten()
 
     @property

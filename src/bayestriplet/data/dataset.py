@@ -54,7 +54,7 @@ class LabelledImages:
     digests: NDArray[np.uint64] | None = None
     """(n,) of the pixels of files, by which identical ones are found; None where they were not opened."""
     rows: NDArray[np.int64] | None = None
-    """(n,) places in memory-mapped pixels of more images than these; None: in order."""
+    """(n,) positions in memory-mapped pixels of more images than these; None: in order."""
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -36,14 +36,14 @@ def declared_bits(image: "Image.Image") -> int | None:
     fp = getattr(image, "fp", None)
     if fp is None or image.format not in ("PNG", "JPEG2000"):
         return None
-    place = fp.tell()
+    position = fp.tell()
     try:
         fp.seek(0)
         return _bits_of_png(fp) if image.format == "PNG" else _bits_of_jpeg2000(fp.read(HEADER))
     except (OSError, struct.error):
         return None
     finally:
-        fp.seek(place)
+        fp.seek(position)
 
 
 def holding_bits(values: NDArray[np.uint16], declared: int | None, form: str | None) -> int | None:

@@ -68,10 +68,10 @@ def reliability(probabilities: Floats, labels: Labels, bins: int = BINS) -> Reli
     """
     confidence = probabilities.max(1)
     right = probabilities.argmax(1) == labels
-    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-    number = np.bincount(place, minlength=bins)
+    bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    number = np.bincount(bin_of, minlength=bins)
     with np.errstate(invalid="ignore"):
-        mean, share = (np.bincount(place, values, bins) / number for values in (confidence, right))
+        mean, share = (np.bincount(bin_of, values, bins) / number for values in (confidence, right))
     return Reliability(number, mean, share)
 
 

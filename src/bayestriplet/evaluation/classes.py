@@ -63,7 +63,7 @@ def posterior_distances(posterior: ClassPosterior, classes: int) -> NDArray[np.f
     """Return the distances (classes, classes) of N(E[mu], E[Sigma]); NaN for classes without items."""
     seen = posterior.seen.nonzero().squeeze(1)
     table = np.full((classes, classes), np.nan)
-    places = seen.numpy()
+    rows = seen.numpy()
     distances = bhattacharyya(posterior.mean[seen], posterior.covariance[seen])
-    table[np.ix_(places, places)] = distances.numpy()
+    table[np.ix_(rows, rows)] = distances.numpy()
     return table

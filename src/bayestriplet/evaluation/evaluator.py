@@ -122,7 +122,7 @@ class Evaluator:
     def _measure_novelty(
         self, novel: LabelledImages | None, vectors: RunVectors, predictive: Predictive
     ) -> dict[str, float] | None:
-        """Return how well test items of classes held out of training are told from the others."""
+        """Return how well test items of classes held out of training are distinguished from the others."""
         if novel is None or not len(novel.indices("test")):
             return None
         strange = embed(self.encoder, novel, novel.indices("test"), novel.default_workers(), self.progress)

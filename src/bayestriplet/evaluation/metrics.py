@@ -65,16 +65,16 @@ def retrieval_scores(
     """Return Recall@k, R-precision and MAP@R with 95% bootstrap intervals over the queries.
 
     R is the number of gallery items of the query's class, itself left out. R-precision is the
-    share of that class among the R nearest; MAP@R the mean over the first R places of the precision
-    up to a place where that place is a hit, and 0 where not (Musgrave et al. 2020). A query
+    share of that class among the R nearest; MAP@R the mean over the first R ranks of the precision
+    up to a rank where that rank is a hit, and 0 where not (Musgrave et al. 2020). A query
     without a match in the gallery scores 0. Conventions and arguments are those of recall_at_k.
     """
     sizes, queries, query_labels, others, other_labels = _check_retrieval(
         embeddings, labels, ks, gallery, gallery_labels
     )
     known, counts = np.unique(other_labels, return_counts=True)
-    place = np.minimum(np.searchsorted(known, query_labels), len(known) - 1)
-    matches = np.where(known[place] == query_labels, counts[place], 0)
+    row = np.minimum(np.searchsorted(known, query_labels), len(known) - 1)
+    matches = np.where(known[row] == query_labels, counts[row], 0)
     matches = matches - (others is None)  # (n,) R of every query
     values = {f"recall@{k}": np.zeros(len(queries)) for k in sizes}
     values |= {"r-precision": np.zeros(len(queries)), "map@r": np.zeros(len(queries))}

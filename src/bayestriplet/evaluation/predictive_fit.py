@@ -17,12 +17,12 @@ from bayestriplet.posterior.statistics import ClassStatistics
 MEMORY = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 WEIGHT = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 FLOOR = (0.001, 0.01, 0.1, 1.0, 10.0)
-START = (2, 2, 2)  # places in the three
+START = (2, 2, 2)  # positions in the three
 WORK = 3 * 10**8  # items x classes x D x D in one step of the search, at most
 FEWEST = 300  # items a step of the search uses where there are as many
 BLOCK_CELLS = 4_000_000  # numbers a block of residuals may hold
 
-Place = tuple[int, int, int]
+Cell = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ def fit_reading(statistics: ClassStatistics, log_prior: NDArray[np.float64], hel
     sample = held_out.take(rows)
 
     @cache
-    def loss(place: Place) -> float:
-        students = _read(statistics, MEMORY[place[0]], WEIGHT[place[1]], FLOOR[place[2]])
+    def loss(cell: Cell) -> float:
+        students = _read(statistics, MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]])
         return fit_temperature(log_densities(students, sample.vectors), sample.labels, log_prior)[1]
 
-    place, best = None, START
-    while best != place:
-        place = best
-        best = min([place, *_around(place)], key=loss)
-    chosen = MEMORY[place[0]], WEIGHT[place[1]], FLOOR[place[2]]
+    cell, best = None, START
+    while best != cell:
+        cell = best
+        best = min([cell, *_around(cell)], key=loss)
+    chosen = MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]]
     scores = log_densities(_read(statistics, *chosen), held_out.vectors)
     return Reading(*chosen, fit_temperature(scores, held_out.labels, log_prior)[0])
 
@@ -81,10 +81,10 @@ def _read(statistics: ClassStatistics, memory: float, weight: float, floor: floa
     return StudentClasses.of(condition(prior, kept.count, kept.mean), kept.scatter)
 
 
-def _around(place: Place) -> Iterator[Place]:
-    """Yield the places one step away on the grid."""
+def _around(cell: Cell) -> Iterator[Cell]:
+    """Yield the cells one step away on the grid."""
     for axis, values in enumerate((MEMORY, WEIGHT, FLOOR)):
         for step in (-1, 1):
-            moved = place[axis] + step
+            moved = cell[axis] + step
             if 0 <= moved < len(values):
-                yield (*place[:axis], moved, *place[axis + 1 :])  # type: ignore[misc]
+                yield (*cell[:axis], moved, *cell[axis + 1 :])  # type: ignore[misc]

@@ -94,8 +94,8 @@ def distance_log_probabilities(vectors: RunVectors, log_prior: Floats) -> Floats
 
     def scores(items: Embedded) -> Floats:
         out = np.full((len(items.labels), len(log_prior)), -np.inf)
-        for place, k in enumerate(known):
-            out[:, k] = -np.square(items.vectors - means[place]).sum(1)
+        for row, k in enumerate(known):
+            out[:, k] = -np.square(items.vectors - means[row]).sum(1)
         return out
 
     temperature, _ = fit_temperature(scores(vectors.val), vectors.val.labels, log_prior)
@@ -119,7 +119,7 @@ def nearest_distances(vectors: NDArray[np.float32], gallery: NDArray[np.float32]
 def novelty_aurocs(
     novel: NDArray[np.float32], vectors: RunVectors, scores: Callable[[NDArray[np.float32]], Floats]
 ) -> dict[str, float]:
-    """Return how well novel items are told from test items: by the posterior, and by the nearest item."""
+    """Return how well novel items are distinguished from test items: by the posterior, and by the nearest item."""
     test, train = vectors.test.vectors, vectors.train.vectors
     nearest = (nearest_distances(items, train) for items in (novel, test))
     return {"posterior": auroc(scores(novel), scores(test)), "nearest training item": auroc(*nearest)}

@@ -46,6 +46,6 @@ def gather_items(embeddings: Tensor, labels: Tensor, sizes: list[int]) -> tuple[
     everything_labels = labels.new_empty(len(sizes) * largest)
     dist.all_gather_into_tensor(everything, padded)
     dist.all_gather_into_tensor(everything_labels, padded_labels)
-    place = torch.arange(largest, device=labels.device)  # (largest,)
-    real = place < torch.tensor(sizes, device=labels.device).unsqueeze(1)  # (ranks, largest)
+    slot = torch.arange(largest, device=labels.device)  # (largest,)
+    real = slot < torch.tensor(sizes, device=labels.device).unsqueeze(1)  # (ranks, largest)
     return everything[real.flatten()], everything_labels[real.flatten()]

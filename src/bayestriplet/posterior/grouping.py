@@ -26,8 +26,8 @@ class Grouping:
     @property
     def used(self) -> Tensor:
         """Which slots are used, (P, width) bool; flattened, the used slots are in the order of ``order``."""
-        place = torch.arange(self.width, device=self.size.device)
-        return place < self.size[self.classes].unsqueeze(1)
+        slot = torch.arange(self.width, device=self.size.device)
+        return slot < self.size[self.classes].unsqueeze(1)
 
     def spread(self, rows: Tensor) -> Tensor:
         """Put rows (N, D) into their slots: (P, width, D), zeros where unused."""

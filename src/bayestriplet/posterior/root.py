@@ -63,14 +63,14 @@ class ScatterRoot(nn.Module):
         if used + more >= self.lines.shape[1] or smaller.min() < LEAST_SCALE:
             self.used.zero_()
             return
-        place = self.lines[:, used : used + more]
+        free = self.lines[:, used : used + more]
         rows = addition.rows / scale[:, None, None]
         if everyone:
-            place.copy_(rows)
+            free.copy_(rows)
             self.scale.copy_(smaller)
         else:
-            place.zero_()
-            place[addition.classes] = rows
+            free.zero_()
+            free[addition.classes] = rows
             self.scale[addition.classes] = smaller
         self.used.add_(more)
 

@@ -41,12 +41,12 @@ PAPER = {
 
 def describe(chosen: dict[str, Any]) -> str:
     """Return chosen options in a few words."""
-    told = {n: v for n, v in chosen.items() if n != "normalize" and (n, v) != ("loss_rate", 1.0)}
+    shown = {n: v for n, v in chosen.items() if n != "normalize" and (n, v) != ("loss_rate", 1.0)}
     names = {"loss_rate": "loss learns x"}
     soft = "margin", 0.0  # of batch-hard
     words = [
         "soft margin" if (name, value) == soft else f"{names.get(name, name + ' ')}{value:g}"
-        for name, value in told.items()
+        for name, value in shown.items()
     ]
     return ", ".join([*words, *([] if chosen.get("normalize", True) else ["not normalised"])])
 
@@ -67,15 +67,15 @@ def cells(rows: list[Row], data: str) -> list[list[str]]:
     """Return the table's cells, a list a method, best first; the first list holds the headings."""
     ranked = rank(rows)
     out = [["", "method", "R@1", "to the best", "R@4", "R@8", "R@16", "s", "chosen", "paper"]]
-    for place, row in enumerate(ranked, 1):
+    for number, row in enumerate(ranked, 1):
         gap = difference(row, ranked[0])
         recalls = [f"{row.mean(measure):.2f}" for measure in MEASURES]
         recalls[0] += _width(row.half_width("recall@1"))
-        apart = "-" if place == 1 else f"{gap.value:+.2f}{_width(gap.half_width)}"
+        apart = "-" if number == 1 else f"{gap.value:+.2f}{_width(gap.half_width)}"
         printed = paper_recall(row.method, data)
         seconds = f"{row.seconds:.0f}"
         out.append(
-            [str(place), row.method, recalls[0], apart, *recalls[1:], seconds, describe(row.chosen), printed]
+            [str(number), row.method, recalls[0], apart, *recalls[1:], seconds, describe(row.chosen), printed]
         )
     return out
 

@@ -178,4 +178,6 @@ def _read_parts(
 def _vote_cells(answer: Answer) -> list[str]:
     vote, near = answer.vote, answer.neighbours
     nearest = [near[0].path or near[0].id, f"{near[0].distance:.4f}"] if near else ["", ""]
-    return [*(["", ""] if vote is None else [vote.label, f"{vote.share:.4f}"]), *nearest]
+    if vote is None:
+        return ["", "", *nearest]
+    return [" / ".join(vote.tied) or vote.label, f"{vote.share:.4f}", *nearest]

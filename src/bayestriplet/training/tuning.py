@@ -82,14 +82,14 @@ class Search:
         method has collapsed, all large ones do the same, and what helps is far smaller.
         """
         ladder = METHODS[config.method].ladders[name].rungs
-        place = ladder.index(getattr(config, name))
+        rung = ladder.index(getattr(config, name))
         known, lower = self.scores.get(Trial(config).name), []
-        for value in reversed(ladder[:place]):
+        for value in reversed(ladder[:rung]):
             lower.append(config.model_copy(update={name: value}))
             tie = known is not None and self.scores.get(Trial(lower[-1]).name) == known
             if name in ("lr", "loss_rate") or not tie or known == (1.0,):
                 break
-        higher = [config.model_copy(update={name: value}) for value in ladder[place + 1 : place + 2]]
+        higher = [config.model_copy(update={name: value}) for value in ladder[rung + 1 : rung + 2]]
         return [config, *lower, *higher]
 
     def _measure(self, configs: list[TrainConfig]) -> bool:

@@ -33,7 +33,7 @@ class TripletSampler(nn.Module):
         noise: scales the deviation of a draw from its class mean.
         normalize: embeddings are put on the unit sphere before the update, and draws after it.
         spread: moves the centre of a class's draws this share of the way to the class's own vertex
-            of a regular simplex, so that classes are told apart from the first step on; 0 leaves
+            of a regular simplex, so that classes lie apart from the first step on; 0 leaves
             it at the posterior's mean. Only on the sphere.
 
     """
@@ -181,9 +181,9 @@ def _pick_positives(point_labels: Tensor, labels: Tensor, generator: Generator |
     size = torch.bincount(point_labels)  # (K,)
     order = point_labels.argsort(stable=True)  # (P,) the points, class by class
     start = (size.cumsum(0) - size)[labels].unsqueeze(1)  # (B, 1) where the anchor's class begins in there
-    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=labels.device))
+    position = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=labels.device))
     others = size[labels].unsqueeze(1) - 1  # (B, 1)
     dice = torch.rand(len(labels), len(order), generator=generator, device=labels.device)
     spot = (dice * others).long().add_(start)  # (B, P)
-    spot += spot >= place[len(order) - len(labels) :].unsqueeze(1)  # past the anchor itself
+    spot += spot >= position[len(order) - len(labels) :].unsqueeze(1)  # past the anchor itself
     return order[spot.clamp_(max=len(order) - 1)]

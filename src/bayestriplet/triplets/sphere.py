@@ -53,7 +53,7 @@ def simplex_vertices(num_classes: int, dim: int) -> Tensor:
         generator = torch.Generator().manual_seed(0)
         return normalize(torch.randn(num_classes, dim, generator=generator, dtype=torch.float64))
     # Helmert's basis of the vectors that sum to 0: row j is (1, ..., 1, -j, 0, ...), made a unit.
-    place = torch.arange(num_classes)
-    step = place[1:].unsqueeze(1).double()  # (K - 1, 1)
-    basis = torch.where(place < step, 1.0, torch.where(place == step, -step, 0.0))  # (K - 1, K)
+    column = torch.arange(num_classes)
+    step = column[1:].unsqueeze(1).double()  # (K - 1, 1)
+    basis = torch.where(column < step, 1.0, torch.where(column == step, -step, 0.0))  # (K - 1, K)
     return pad(normalize(normalize(basis).mT), (0, dim - num_classes + 1))

@@ -10,8 +10,11 @@ import pytest
 import typer
 from PIL import Image
 
+import bayestriplet
 from bayestriplet import BUT
 from bayestriplet.cli.app import app
+from bayestriplet.methods import METHODS
+from tests.data.pictures import make_folder, save_picture
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,6 +29,40 @@ def test_every_python_block_of_the_readme_runs():
     namespace = {}
     for block in found:
         exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
+
+
+@pytest.fixture
+def python_page(tmp_path, monkeypatch):
+    """The blocks of docs/python.md to run, in a folder with the files that it shows and speaks of."""
+    page = ROOT / "docs" / "python.md"
+    scripts = blocks(page, "python")
+    files = {re.match(r"# (\S+)\n", text).group(1): text for text in blocks(page, "toml")}
+    files |= {found.group(1): text for text in scripts if (found := re.match(r"# (\w+\.py)\n", text))}
+    assert set(files) == {"train.toml", "my_network.py"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    make_folder(tmp_path / "photos", {"cat": 20, "dog": 20, "horse": 20})
+    for name, seed in (("query.png", 1), ("new.png", 2)):
+        save_picture(tmp_path / name, seed=seed)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return [block for block in scripts if block not in files.values()]
+
+
+def test_every_python_block_about_a_run_runs(python_page, tmp_path):
+    namespace = {}
+    for block in python_page:
+        if "bt.compare(" not in block:
+            exec(compile(block, "python.md", "exec"), namespace)  # noqa: S102
+    assert [step for step, _ in namespace["curve"]] == [20, 40]
+    assert namespace["run"].results["status"] == "finished"
+    assert {path.name for path in tmp_path.iterdir()} >= {"photos.npz", "photos.csv"}
+
+
+def test_the_python_block_about_comparisons_runs(python_page, capsys):
+    (block,) = (block for block in python_page if "bt.compare(" in block)
+    exec(compile(block, "python.md", "exec"), {"__name__": "__main__", "bt": bayestriplet})  # noqa: S102
+    assert "test recall in percent, 2 seeds, best first" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -258,12 +295,36 @@ def commands(app, prefix=()):
             yield (*prefix, name), options
 
 
-def test_every_command_and_option_is_in_the_documentation():
+def section(text, title):
+    """The part of a document below a heading that begins with a title, up to the next such heading."""
+    found = re.search(rf"^(#+) {title}\b.*?(?=^\1 |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"no section {title}"
+    return found.group()
+
+
+def test_every_option_is_in_the_section_of_its_command():
     text = (ROOT / "docs" / "cli.md").read_text()
     for name, options in commands(typer.main.get_command(app)):
-        assert re.search(rf"^#+ {' '.join(name)}\b", text, re.MULTILINE), name
+        part = section(text, " ".join(name))
+        if name == ("compare",):
+            assert "All options of `train` are options of `compare` too" in part
+            part += section(text, "train")
         for option in options:
-            assert option == "--help" or f"`{option}`" in text, f"{' '.join(name)} {option}"
+            assert option == "--help" or f"`{option}`" in part, f"{' '.join(name)} {option}"
+
+
+def test_the_table_of_methods_is_that_of_the_code():
+    part = section((ROOT / "docs" / "cli.md").read_text(), "train")
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if re.match(r"\| `[a-z-]+` \|", line)]
+    shown = {cells[0].strip("`"): cells[1:] for cells in rows if len(cells) == 7}
+    assert list(shown) == list(METHODS)
+    for name, (what, option, default, paper, learned, needs) in shown.items():
+        method = METHODS[name]
+        assert what == method.what
+        assert {option.strip("`-"): float(default)} == method.default
+        assert {option.strip("`-"): float(paper)} == method.paper
+        assert learned == (method.learned or "none")
+        assert needs == ("yes" if method.needs_positives else "no")
 
 
 @pytest.mark.parametrize(

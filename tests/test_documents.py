@@ -15,6 +15,7 @@ from bayestriplet import BUT
 from bayestriplet.cli.app import app
 from bayestriplet.methods import METHODS
 from tests.data.pictures import make_folder, save_picture
+from tests.test_package import LAYERS
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,9 +24,11 @@ def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_every_python_block_of_the_readme_runs():
+def test_every_python_block_of_the_readme_runs(tmp_path, monkeypatch):
     found = blocks(ROOT / "README.md", "python")
-    assert len(found) >= 4
+    assert len(found) >= 5
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    monkeypatch.chdir(tmp_path)  # where a run is written
     namespace = {}
     for block in found:
         exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
@@ -281,6 +284,11 @@ def test_the_method_quotes_the_measured_probabilities_and_novelty():
     for way, mean in novelty["mean"].items():
         cells = [f"{run['novelty'][way]:.4f}" for run in novelty["runs"].values()]
         assert f"| {way} | {' | '.join(cells)} | {mean:.4f} |" in text
+
+
+def test_the_layers_are_those_that_are_enforced():
+    rows = re.findall(r"^\| (`[a-z`, ]+`) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert [set(re.findall(r"\w+", row)) for row in rows] == LAYERS
 
 
 def commands(app, prefix=()):

@@ -1,4 +1,4 @@
-"""The tables of the documents, made from the committed figures.
+"""The tables of the documents, made from the committed figures and the table of methods.
 
 A table stands between ``<!-- NAME -->`` and ``<!-- end -->``. ``python benchmarks/tables.py`` renews them;
 a test checks that they are what the JSON says.
@@ -15,6 +15,7 @@ from scipy.stats import ttest_rel
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
 from bayestriplet.report.figure import save_figure
+from bayestriplet.methods import METHODS
 from bayestriplet.report.methods_figures import learning_figure, regimes_figure
 from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, to_markdown
 
@@ -24,6 +25,18 @@ PICTURES = ROOT / "docs" / "images"
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "cli.md")
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
+
+
+def methods_table() -> str:
+    """Return the methods there are, with their options and what they need of a batch."""
+    heads = ("method", "what", "own option", "default", "paper", "learned parameters")
+    table = [[*heads, "needs two items of a class in a batch"]]
+    for name, method in METHODS.items():
+        option = method.strength
+        values = [f"{method.values(recipe)[option]:g}" for recipe in ("default", "paper")]
+        needs = "yes" if method.needs_positives else "no"
+        table.append([f"`{name}`", method.what, f"`--{option}`", *values, method.learned or "none", needs])
+    return to_markdown(table)
 
 
 def main_table(summary: dict[str, Any]) -> str:
@@ -85,7 +98,7 @@ def regime_table(regimes: dict[str, Any]) -> str:
         rows = {row.method: row for row in rows_of(summary)}
         gap = lead(list(rows.values()))
         best = rank(list(rows.values()))[0].method
-        verdict = f"**{best}**" if gap.is_clear else f"{best}, not clearly"
+        verdict = f"**{best}**" if gap.is_clear else f"{best}, tied"
         recalls = [_recall(rows[m]) if m in rows else "no positives" for m in methods]
         table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", _chance(chance), verdict])
     floors = next(iter(regimes.values()))["floors"]
@@ -122,7 +135,7 @@ def _recall(row: Row) -> str:
 
 
 def _recall_beside(row: Row, best: Row) -> str:
-    """Return the recall, in bold where it is not clearly behind the best."""
+    """Return the recall, in bold where it is statistically tied with the best."""
     return _recall(row) if difference(row, best).is_clear else f"**{_recall(row)}**"
 
 
@@ -211,7 +224,7 @@ def quality_tables(quality: dict[str, Any]) -> dict[str, str]:
 
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
-    out = {}
+    out = {"methods": methods_table()}
     if (path := RESULTS / "quality.json").is_file():
         out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():
@@ -245,8 +258,7 @@ def draw_pictures(folder: Path = PICTURES) -> None:
         return
     quality = json.loads(path.read_text(encoding="utf-8"))
     if quality["regimes"]:
-        named = {name.replace(" a class", " per class"): found for name, found in quality["regimes"].items()}
-        regimes = {name: rows_of(summary) for name, summary in named.items()}
+        regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
         save_figure(regimes_figure(regimes), folder / "regimes.png")
     if "curves" in quality:  # of PathMNIST alone
         save_figure(learning_figure(quality["curves"], seconds=False), folder / "learning.png")

@@ -28,7 +28,7 @@ class TrainConfig(BaseModel):
     method: str = Field("but", description="How triplets are found and compared.")
     recipe: Literal["default", "paper"] = Field("default", description="Values of all options not given.")
     per_class: int | None = Field(
-        None, ge=1, description="Few labels: train on at most this many items a class."
+        None, ge=1, description="Few labels: train on at most this many items per class."
     )
     imbalance: float | None = Field(
         None,
@@ -66,7 +66,7 @@ class TrainConfig(BaseModel):
     )
     augment: bool | None = Field(None, description="Vary the training images.")
     batch_size: int | None = Field(
-        None, ge=2, description="Items a batch; rounded up to the same number a class."
+        None, ge=2, description="Items per batch; rounded up to the same number per class."
     )
     lr: float | None = Field(None, gt=0, description="Learning rate of Adam.")
     loss_rate: float | None = Field(

@@ -261,7 +261,10 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
     assert_one_line(run("train", tmp_path / "gone", "--out", new), "there is no file or folder")
     assert_one_line(run("train", "digits"), "--out is missing")
     assert_one_line(run("train", "--out", new), "data is missing")
-    assert_one_line(run("train", "digits", "--method", "btu", "--out", new), "there is no method 'btu'; did you mean 'but'")
+    assert_one_line(
+        run("train", "digits", "--method", "btu", "--out", new),
+        "there is no method 'btu'; did you mean 'but'",
+    )
     assert_one_line(run("train", "digits", "--width", "0.7", "--out", new), "width must be one of")
     assert_one_line(run("train", "digits", "--out", out), "is not empty")
     assert_one_line(run("train", "--resume", tmp_path / "none"), "config.toml: no such file")

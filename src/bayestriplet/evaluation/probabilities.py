@@ -119,7 +119,7 @@ def nearest_distances(vectors: NDArray[np.float32], gallery: NDArray[np.float32]
 def novelty_aurocs(
     novel: NDArray[np.float32], vectors: RunVectors, scores: Callable[[NDArray[np.float32]], Floats]
 ) -> dict[str, float]:
-    """Return how well novel items are distinguished from test items: by the posterior, and by the nearest item."""
+    """Return the AUROC of novel items against test items: by the posterior, and by the nearest item."""
     test, train = vectors.test.vectors, vectors.train.vectors
     nearest = (nearest_distances(items, train) for items in (novel, test))
     return {"posterior": auroc(scores(novel), scores(test)), "nearest training item": auroc(*nearest)}

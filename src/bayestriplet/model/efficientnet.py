@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 (Tan and Le 2019, its variant for small devices): 3.4 million weights, 1,280 features."""
+"""EfficientNet-Lite0 (Tan and Le 2019, the variant for small devices): 3.4 million weights."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ NAMES = {
 
 
 class SamePad(nn.Module):
-    """Zeros around a map so that a convolution of a stride s makes ceil(side / s) of a side, odd ones last."""
+    """Zeros around a map, so that a convolution of stride s makes ceil(side / s) of a side."""
 
     def __init__(self, kernel: int, stride: int) -> None:
         super().__init__()
@@ -54,7 +54,13 @@ class ConvNorm(nn.Sequential):
     """A convolution, batch normalisation and, unless it is the last of a block, ReLU6."""
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1, linear: bool = False
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 1,
+        stride: int = 1,
+        groups: int = 1,
+        linear: bool = False,
     ) -> None:
         super().__init__()
         if kernel > 1:

@@ -1,5 +1,6 @@
 """The answers of a search, as people read them."""
 
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,10 +36,15 @@ class SearchResult(Sequence[Answer]):
         return len(self.answers)
 
     def __str__(self) -> str:
-        console = Console(width=WIDTH, color_system=None)
+        console = plain_console()
         with console.capture() as captured:
             show_answers(self.answers, console)
         return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+def plain_console() -> Console:
+    """Return a console whose output is captured as text, in a notebook too."""
+    return Console(width=WIDTH, color_system=None, highlight=False, force_jupyter=False, file=io.StringIO())
 
 
 def show_answers(answers: Sequence[Answer], console: Console | None = None) -> None:

@@ -35,9 +35,10 @@ def write_montage(path: Path, index: Index, queries: Queries, answers: list[Answ
     pixels = [None] * len(answers) if queries.pixels is None else queries.pixels
     rows = []
     for number, (image, answer) in enumerate(zip(pixels, answers, strict=True), 1):
-        vote = None if answer.vote is None else answer.vote.label
+        vote = answer.vote
+        first = () if vote is None else vote.tied or (vote.label,)  # all that are tied
         found = [
-            Found(_read(thumbnails.get(one.id)), one.label, one.distance, one.label == vote)
+            Found(_read(thumbnails.get(one.id)), one.label, one.distance, one.label in first)
             for one in answer.neighbours[:SHOWN]
         ]
         caption = describe(answer, classes=1).removeprefix(answer.query)  # one line

@@ -5,23 +5,22 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 from bayestriplet.atomic import write_text
 from bayestriplet.evaluation.evaluator import Evaluation
 from bayestriplet.evaluation.metrics import scores_to_json
 from bayestriplet.evaluation.paired import Row, rows_of
+from bayestriplet.report.answers import plain_console
 from bayestriplet.report.methods_figures import draw_comparison
 from bayestriplet.report.methods_table import cells, floor_cells, to_csv, to_markdown, to_rich
 from bayestriplet.report.scores import novelty_table, probability_table, score_table
 from bayestriplet.runs.comparison_folder import ComparisonFolder
 
-WIDTH = 100  # columns of a text
-
 
 def as_text(parts: Sequence[RenderableType]) -> str:
     """Return tables and lines as plain text."""
-    console = Console(width=WIDTH, color_system=None, highlight=False)
+    console = plain_console()
     with console.capture() as captured:
         for part in parts:
             is_line = isinstance(part, str)

@@ -4,6 +4,7 @@ Figures are 8 inches wide, so that 9 points stay legible when a page shows them 
 """
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,9 @@ METHOD_COLOURS = {name: method.colour for name, method in METHODS.items()}
 def import_drawing(name: str) -> Any:
     """Return a module of matplotlib or UMAP, which take seconds to import and are optional."""
     try:
-        return importlib.import_module(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a notebook's missing widgets are no concern of ours
+            return importlib.import_module(name)
     except ImportError as error:
         raise MissingDependencyError(
             "figures need matplotlib and umap-learn: pip install 'bayestriplet[figures]'"

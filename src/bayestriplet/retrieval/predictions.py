@@ -36,8 +36,9 @@ class Embedding:
         """The class of every image; empty where it is unknown."""
         return [self.images.classes[k] for k in self.images.labels]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write an .npz or .parquet file with vectors, ids, labels and groups, as far as they are known."""
+        path = Path(path)
         write = {".npz": self._write_npz, ".parquet": self._write_parquet}[check_embedding_file(path)]
         with replacing(path) as partial:
             write(partial)
@@ -90,8 +91,9 @@ class Predictions:
             lines += [f"  {self.classes[k]}: {counts[k]:,}" for k in order if counts[k]]
         return "\n".join(lines)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write a CSV file with a row per image."""
+        path = Path(path)
         check_table_file(path)
         text = io.StringIO(newline="")
         writer = csv.writer(text)

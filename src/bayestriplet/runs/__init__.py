@@ -1,0 +1,1 @@
+"""A run on disk: every file of its folder, with readers and writers together. NumPy alone."""

@@ -1,0 +1,104 @@
+"""The folder of a comparison: what it is for, what was found, and every run."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bayestriplet.atomic import write_text
+from bayestriplet.errors import InputError
+from bayestriplet.runs.folder import RunFolder
+
+FORMAT = 1
+
+
+class ComparisonFolder:
+    """The files of a comparison. Each is written completely or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "settings.json"
+        self.summary = path / "comparison.json"
+        self.floors = path / "floors.json"
+        self.runs = path / "runs"
+        self.images = path / "images"
+        self.markdown = path / "table.md"
+        self.csv = path / "table.csv"
+
+    def run(self, name: str) -> RunFolder:
+        """Return the folder of one of its runs."""
+        return RunFolder(self.runs / name)
+
+    def claim(self, settings: Mapping[str, Any]) -> None:
+        """Write down what the folder is for, or refuse one that is for something else."""
+        if self.settings.is_file():
+            before = _read_json(self.settings)
+            different = [name for name, value in settings.items() if before.get(name) != value]
+            if different:
+                name = different[0]
+                raise InputError(
+                    f"{self.path} holds a comparison with {name} {before.get(name)!r}, "
+                    f"not {settings[name]!r}: choose another --out"
+                )
+            return
+        try:
+            if self.path.exists() and any(self.path.iterdir()):
+                raise InputError(f"{self.path} is not empty and holds no comparison: choose another --out")
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be used for a comparison: {error.strerror}") from None
+        _write_json(self.settings, settings)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write what was found."""
+        _write_json(self.summary, {"format": FORMAT, **summary})
+
+    def read_summary(self) -> dict[str, Any]:
+        """Return what was found."""
+        if not self.summary.is_file():
+            raise InputError(
+                f"{self.path} holds no finished comparison: it has no {self.summary.name}"
+            )
+        try:
+            summary = _read_json(self.summary)
+        except InputError:
+            summary = {}
+        if not _is_whole(summary):
+            raise InputError(
+                f"{self.summary} is not a comparison: delete it and run the comparison again"
+            )
+        return summary
+
+    def write_floors(self, run: str, floors: Mapping[str, Any]) -> None:
+        """Keep what was measured beside a run's network."""
+        _write_json(self.floors, {"run": run, "floors": floors})
+
+    def read_floors(self, run: str) -> dict[str, dict[str, float]] | None:
+        """Return what was measured beside this run's network, if it was."""
+        known = _read_json(self.floors) if self.floors.is_file() else {}
+        return known["floors"] if known.get("run") == run else None
+
+
+def _is_whole(summary: Mapping[str, Any]) -> bool:
+    methods = summary.get("methods")
+    return (
+        isinstance(methods, dict)
+        and bool(methods)
+        and all(isinstance(entry, dict) and entry.get("seeds") and "chosen" in entry for entry in methods.values())
+        and isinstance(summary.get("floors"), dict)
+        and isinstance(summary.get("settings"), dict)
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} cannot be read: it holds no object")
+    return found
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(values, indent=1) + "\n")

@@ -14,8 +14,8 @@ from ablation_tables import ablation_tables, bold, recipe_table
 from scipy.stats import ttest_rel
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
-from bayestriplet.report.figure import save_figure
 from bayestriplet.methods import METHODS
+from bayestriplet.report.figure import save_figure
 from bayestriplet.report.methods_figures import learning_figure, regimes_figure
 from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, to_markdown
 

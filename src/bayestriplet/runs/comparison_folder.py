@@ -56,17 +56,13 @@ class ComparisonFolder:
     def read_summary(self) -> dict[str, Any]:
         """Return what was found."""
         if not self.summary.is_file():
-            raise InputError(
-                f"{self.path} holds no finished comparison: it has no {self.summary.name}"
-            )
+            raise InputError(f"{self.path} holds no finished comparison: it has no {self.summary.name}")
         try:
             summary = _read_json(self.summary)
         except InputError:
             summary = {}
         if not _is_whole(summary):
-            raise InputError(
-                f"{self.summary} is not a comparison: delete it and run the comparison again"
-            )
+            raise InputError(f"{self.summary} is not a comparison: delete it and run the comparison again")
         return summary
 
     def write_floors(self, run: str, floors: Mapping[str, Any]) -> None:
@@ -84,7 +80,9 @@ def _is_whole(summary: Mapping[str, Any]) -> bool:
     return (
         isinstance(methods, dict)
         and bool(methods)
-        and all(isinstance(entry, dict) and entry.get("seeds") and "chosen" in entry for entry in methods.values())
+        and all(
+            isinstance(entry, dict) and entry.get("seeds") and "chosen" in entry for entry in methods.values()
+        )
         and isinstance(summary.get("floors"), dict)
         and isinstance(summary.get("settings"), dict)
     )

@@ -44,7 +44,7 @@ def fingerprint_of(path: Path) -> str:
 
 
 def fingerprint(info: EncoderInfo, tensors: Mapping[str, NDArray[Any]]) -> str:
-    """Return the digest of an encoder: of its description, and of every tensor's name, type, shape, values."""
+    """Return the digest of an encoder: its description, and every tensor's name, type, shape and values."""
     digest = hashlib.sha256(_to_json(info).encode())
     for name, value in sorted(tensors.items()):
         digest.update(f"{name} {value.dtype.str} {value.shape}".encode())

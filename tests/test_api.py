@@ -1,5 +1,7 @@
 """Training, measuring and searching from Python."""
 
+import os
+import stat
 import subprocess
 import sys
 
@@ -212,3 +214,39 @@ assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_run_on_12_bit_files_reads_its_queries_as_it_was_trained(tmp_path):
+    rng = np.random.default_rng(0)
+    for k, level in enumerate((500, 2000, 4095)):
+        (tmp_path / "scans" / f"class{k}").mkdir(parents=True)
+        for i in range(14):
+            values = rng.integers(level // 2, level + 1, (8, 8)).astype(np.uint16)
+            Image.fromarray(values).save(tmp_path / "scans" / f"class{k}" / f"{i}.png")
+    events = []
+    run = bt.train(
+        str(tmp_path / "scans"), out=tmp_path / "run", workers=0, on_event=events.append, **SMALL
+    )  # fmt: skip
+    notes = [event.text for event in events if isinstance(event, WarningEvent) and event.is_note]
+    assert notes == ["16-bit files hold 12 bits and are scaled by these"]
+    assert run.encoder.info.bits == 12
+    query = tmp_path / "scans" / "class2" / "0.png"
+    values = np.asarray(Image.open(query)).astype(np.float64)
+    eight = np.rint(values * 255 / 4095).astype(np.uint8)
+    np.testing.assert_allclose(run.encode(query), run.encode(eight), atol=1e-2)
+    with Image.open(query) as opened:
+        np.testing.assert_allclose(run.encode(opened), run.encode(query), atol=1e-6)
+    assert run.index(str(tmp_path / "scans")).added == 42
+    assert run.search(query, k=1)[0].neighbours[0].distance == pytest.approx(0, abs=1e-4)
+
+
+def test_files_of_a_run_have_the_rights_that_the_umask_allows(tmp_path):
+    before = os.umask(0o077)
+    try:
+        run = bt.train("digits", out=tmp_path / "run", **SMALL)
+        run.figures(backbone=BACKBONE)
+    finally:
+        os.umask(before)
+    files = [path for path in run.path.rglob("*") if path.is_file()]
+    assert {"splits.csv", "model.safetensors", "encoder.onnx", "umap.png"} <= {path.name for path in files}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}

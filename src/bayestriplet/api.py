@@ -17,19 +17,19 @@ from bayestriplet.config import TrainConfig, make_config, read_toml
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.methods import METHODS, check_methods
+from bayestriplet.report.answers import SearchResult
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.encoding import encode_images
 from bayestriplet.retrieval.index import Index
+from bayestriplet.retrieval.indexing import Change
+from bayestriplet.retrieval.predictions import Embedding, Predictions, embed_images, predict_images
 from bayestriplet.runs.folder import RunFolder, check_free
 from bayestriplet.runs.predictive import Predictive, open_predictive
 from bayestriplet.training.events import OnEvent, as_progress, ignore
 
 if TYPE_CHECKING:
-    from bayestriplet.report.answers import SearchResult
     from bayestriplet.report.results import ComparisonResult, EvaluationResult
     from bayestriplet.report.run_figures import DrawnFigures
-    from bayestriplet.retrieval.indexing import Change
-    from bayestriplet.retrieval.predictions import Embedding, Predictions
 
 FileName = str | Path
 
@@ -190,7 +190,7 @@ class Run:
     def index(
         self, images: str, *, store: str | None = None,
         on_event: OnEvent = ignore, **options: Any,
-    ) -> "Change":  # fmt: skip
+    ) -> Change:  # fmt: skip
         """Make images searchable, or bring their set up to date: a folder, a manifest, or a named set.
 
         Options are those of :meth:`Index.update`: split, name, skip_bad, follow_links.
@@ -200,24 +200,18 @@ class Run:
         opened.store.prepare(as_progress(on_event))
         return change
 
-    def search(
-        self, queries: Any, k: int = 10, *, store: str | None = None, **options: Any
-    ) -> "SearchResult":
+    def search(self, queries: Any, k: int = 10, *, store: str | None = None, **options: Any) -> SearchResult:
         """Return what is nearest to each query, and what their classes say about it.
 
         Queries are whatever :meth:`encode` takes, or vectors (N, D); options are those of
         :meth:`Index.search`: where, exclude_self.
         """
-        from bayestriplet.report.answers import SearchResult
-
         return SearchResult(tuple(Index.open(self.path, store).search(queries, k, **options)))
 
     def embed(
         self, images: str, *, skip_bad: bool = False, follow_links: bool = False, on_event: OnEvent = ignore
-    ) -> "Embedding":
+    ) -> Embedding:
         """Return the vectors of a folder, a manifest or a named set, with their ids, labels and groups."""
-        from bayestriplet.retrieval.predictions import embed_images
-
         return embed_images(
             self.encoder, str(images), skip_bad=skip_bad, follow_links=follow_links,
             progress=as_progress(on_event),
@@ -226,10 +220,8 @@ class Run:
     def predict(
         self, images: str, *, k: int = 10, store: str | None = None, skip_bad: bool = False,
         follow_links: bool = False, on_event: OnEvent = ignore,
-    ) -> "Predictions":  # fmt: skip
+    ) -> Predictions:  # fmt: skip
         """Return class probabilities, novelty and the vote of the k nearest indexed items of all images."""
-        from bayestriplet.retrieval.predictions import predict_images
-
         return predict_images(
             Index.open(self.path, store), str(images), k, skip_bad=skip_bad, follow_links=follow_links,
             progress=as_progress(on_event),

@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from bayestriplet.report.search_figure import AnsweredQuery, Found, search_figure
+from bayestriplet.report.search_figure import AnsweredQuery, DrawnNeighbour, search_figure
 from tests.report.drawings import (
     LONG_NAMES,
     assert_is_good,
@@ -17,7 +17,9 @@ PICTURE = np.full((8, 8, 1), 128, dtype=np.uint8)
 
 
 def answered(names, number=10, image=PICTURE):
-    found = [Found(image, names[k % len(names)], 0.1234 * k, is_match=k % 3 > 0) for k in range(number)]
+    found = [
+        DrawnNeighbour(image, names[k % len(names)], 0.1234 * k, is_match=k % 3 > 0) for k in range(number)
+    ]
     caption = f"{names[0]}_query.png: {names[0]}, 6 of 10 neighbours; probability {names[1]} 98.4%"
     return AnsweredQuery(image, f"{caption}; novelty 99.7, unlike anything indexed", found)
 

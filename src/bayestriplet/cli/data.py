@@ -1,8 +1,12 @@
 """``bayestriplet data``: which data sets there are, how to get them, whether one is in order."""
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from bayestriplet.cli.progress import progress_bar
 
@@ -19,9 +23,6 @@ FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links 
 @app.command("list")
 def list_sets() -> None:
     """Show the data sets known by name, and what is here already."""
-    from rich.console import Console
-    from rich.table import Table
-
     from bayestriplet.data.sources import SOURCES
 
     table = Table("name", "what", "images", "classes", "from", "here")
@@ -79,10 +80,6 @@ def check(
 
 def _print_counts(examined: "Examined") -> None:
     """Print a row a class with its number of images in every split."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from bayestriplet.data.splits import SPLITS
 
     images = examined.images
@@ -116,7 +113,6 @@ def _print_facts(examined: "Examined") -> None:
 
 
 def _describe_presence(name: str) -> str:
-    from importlib.util import find_spec
 
     from bayestriplet.data.mnist import is_mnist_here
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.checks import check_choice
+from bayestriplet.data.images import decode
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import InputError
 
@@ -72,8 +73,6 @@ class LabelledImages:
             raise InputError(f"indices must lie in 0..{len(self) - 1}; got {wanted.min()}..{wanted.max()}")
         if self.pixels is not None:
             return np.asarray(self.pixels[wanted if self.rows is None else self.rows[wanted]])
-        from bayestriplet.data.images import decode
-
         paths = self.paths or ()
         out = np.empty((len(wanted), self.size, self.size, self.channels), dtype=np.uint8)
         for row, index in enumerate(wanted):

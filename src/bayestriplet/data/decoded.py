@@ -11,6 +11,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
+import PIL
 from numpy.typing import NDArray
 
 from bayestriplet.atomic import replacing
@@ -79,8 +80,6 @@ def _shape(images: LabelledImages) -> tuple[int, int, int, int]:
 
 def _key(listing: Listing, size: int | None, follow_links: bool) -> str:
     """Return the name of the folder for these files as they are now."""
-    import PIL
-
     side = size or listing.size
     key = hashlib.blake2b(digest_size=16)
     key.update(repr((FORMAT, PIL.__version__, side, follow_links)).encode())

@@ -1,13 +1,11 @@
 """How many bits a 16-bit image file really holds, and how these become 8."""
 
 import struct
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from PIL import Image
+from PIL import Image
 
 FULL = 16
 FEWEST = 8  # no set is taken to hold fewer
@@ -18,12 +16,12 @@ HEADER = 1 << 16  # bytes of a JPEG 2000 file in which it is looked for
 PRECISION_AT = 42  # bytes behind its beginning
 
 
-def is_deep(image: "Image.Image") -> bool:
+def is_deep(image: Image.Image) -> bool:
     """Whether an opened image is grey with more than 8 bits, in a form that Pillow keeps."""
     return image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
 
 
-def declared_bits(image: "Image.Image") -> int | None:
+def declared_bits(image: Image.Image) -> int | None:
     """Return the bits that an opened file of more than 8 declares in its header, or None; call before load.
 
     A TIFF file declares them by its bits a sample, or by a highest value of 2^bits - 1: another one is
@@ -79,7 +77,7 @@ def bits_for(most: int) -> int:
     return max(FEWEST, most.bit_length()) if most else FULL
 
 
-def _bits_of_tiff(image: "Image.Image") -> int | None:
+def _bits_of_tiff(image: Image.Image) -> int | None:
     tags = getattr(image, "tag_v2", {})
     sample = _first(tags.get(BITS_PER_SAMPLE))
     if sample is not None and sample < FULL:

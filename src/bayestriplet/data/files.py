@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.depth import bits_for
-from bayestriplet.data.images import Inspection, import_pillow, inspect
+from bayestriplet.data.images import Inspection, inspect
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.splits import SHARES, assign_splits, complete_splits
@@ -138,7 +138,6 @@ def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, so
 
 def inspect_all(paths: Sequence[Path], progress: Progress | None) -> list[Inspection]:
     """Decode every file, several at a time, and return what each holds."""
-    import_pillow()
     found: list[Inspection] = []
     # Pillow warns of odd tags in files it decodes well, and lets other threads run while it decodes.
     with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -4,17 +4,14 @@ import io
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from bayestriplet.data.depth import FULL, declared_bits, holding_bits, is_deep, to_eight_bits
 from bayestriplet.data.digests import digest_of
-from bayestriplet.errors import DataError, MissingDependencyError
-
-if TYPE_CHECKING:
-    from PIL import Image
+from bayestriplet.errors import DataError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".jp2", ".j2k")
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "JPEG2000")
@@ -43,7 +40,7 @@ class Inspection:
 class _Loaded:
     """A decoded image in mode L or RGB, and what its file was like."""
 
-    image: "Image.Image"
+    image: Image.Image
     mode: str
     values: NDArray[np.uint16] | None = None
     """(H, W) as stored, of a 16-bit file."""
@@ -71,7 +68,7 @@ def decode_one(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDA
     return shape_image(load_image(path, bits=bits), size, channels)
 
 
-def load_image(path: Path, *, bits: int = FULL) -> "Image.Image":
+def load_image(path: Path, *, bits: int = FULL) -> Image.Image:
     """Return the whole image of a file, upright, in mode L or RGB."""
     try:
         return _load(path, bits).image
@@ -89,8 +86,6 @@ def decode_bytes(content: bytes, size: int, channels: int, *, bits: int = FULL) 
 
 def shape_pixels(pixels: NDArray[np.uint8], size: int, channels: int) -> NDArray[np.uint8]:
     """Return pixels (H, W), (H, W, 1) or (H, W, 3) as (size, size, channels), as a file of them would be."""
-    from PIL import Image
-
     grey = pixels.ndim == 3 and pixels.shape[2] == 1
     return shape_image(Image.fromarray(pixels[..., 0] if grey else pixels), size, channels)
 
@@ -100,17 +95,15 @@ def to_unit(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     return pixels.astype(np.float32) / np.float32(255)
 
 
-def shape_image(image: "Image.Image", size: int, channels: int) -> NDArray[np.uint8]:
+def shape_image(image: Image.Image, size: int, channels: int) -> NDArray[np.uint8]:
     """Return a decoded image as (size, size, channels); one of that size keeps its pixels exactly."""
-    from PIL import Image, ImageOps
-
     image = image.convert("L" if channels == 1 else "RGB")
     # fit() crops and resizes in one step, so that a long thin image never becomes a huge one on the way.
     image = ImageOps.fit(image, (size, size), method=Image.Resampling.BICUBIC)
     return np.asarray(image, dtype=np.uint8).reshape(size, size, channels)
 
 
-def shape_opened(image: "Image.Image", size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
+def shape_opened(image: Image.Image, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
     """Return an image that the caller has opened with Pillow, as :func:`decode_one` returns a file."""
     try:
         image.load()
@@ -141,18 +134,8 @@ def inspect(path: Path) -> Inspection:
     return Inspection(None, image.width, image.height, found.mode, image.mode == "L", found.most, digest)
 
 
-def import_pillow() -> None:
-    """Raise the error that says how to install Pillow if it is missing."""
-    try:
-        import PIL.Image  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("reading image files needs Pillow: pip install pillow") from error
-
-
 def _load(file: Path | io.BytesIO, bits: int = FULL) -> _Loaded:
     """Decode a file."""
-    from PIL import Image, UnidentifiedImageError
-
     try:
         if (file.stat().st_size if isinstance(file, Path) else len(file.getbuffer())) == 0:
             raise _BadImageError("is empty")
@@ -173,7 +156,7 @@ def _load(file: Path | io.BytesIO, bits: int = FULL) -> _Loaded:
         raise _BadImageError(_phrase(error)) from None
 
 
-def _check_header(image: "Image.Image") -> None:
+def _check_header(image: Image.Image) -> None:
     """Refuse what must not be decoded, from the header alone."""
     if image.width * image.height > MAX_PIXELS:
         raise _BadImageError(_size_problem(*image.size))
@@ -189,8 +172,6 @@ def _check_header(image: "Image.Image") -> None:
 
 def _check_build(form: str) -> None:
     """Refuse a format that this build of Pillow lacks the library for."""
-    from PIL import features
-
     feature, name = OPTIONAL[form]
     if not features.check(feature):
         raise _BadImageError(
@@ -210,7 +191,7 @@ def _foreign_problem(file: Path | io.BytesIO) -> str:
     return "is not an image"
 
 
-def _has_second_page(image: "Image.Image") -> bool:
+def _has_second_page(image: Image.Image) -> bool:
     """Whether there is a page to turn to; counting them all takes long for a file of very many."""
     try:
         image.seek(1)
@@ -225,8 +206,6 @@ def _size_problem(width: int, height: int) -> str:
 
 def _stored_size(file: Path | io.BytesIO) -> tuple[int, int]:
     """Return the size in the header of a file too large for ``Image.open``, which does not say."""
-    from PIL import Image
-
     for form in FORMATS:
         plugin = Image.OPEN[form][0]
         try:
@@ -250,10 +229,8 @@ def _phrase(error: Exception) -> str:
     return f"cannot be read: {reason or type(error).__name__}"
 
 
-def _load_deep(image: "Image.Image", declared: int | None, bits: int) -> _Loaded:
+def _load_deep(image: Image.Image, declared: int | None, bits: int) -> _Loaded:
     """Return an image of more than 8 bits, upright, with 8."""
-    from PIL import Image, ImageOps
-
     upright = ImageOps.exif_transpose(image)
     values = np.clip(np.asarray(upright), 0, 65535).astype(np.uint16)
     own = holding_bits(values, declared, image.format)
@@ -261,10 +238,8 @@ def _load_deep(image: "Image.Image", declared: int | None, bits: int) -> _Loaded
     return _Loaded(eight, image.mode, values, 0 if own else int(values.max()))
 
 
-def _convert(image: "Image.Image") -> "Image.Image":
+def _convert(image: Image.Image) -> Image.Image:
     """Return an image of 8 bits or fewer upright, in mode L or RGB."""
-    from PIL import Image, ImageOps
-
     image = ImageOps.exif_transpose(image)
     if image.mode in ("I", "F"):
         kind = "32-bit" if image.mode == "I" else "floating-point"
@@ -276,11 +251,11 @@ def _convert(image: "Image.Image") -> "Image.Image":
     return image.convert("RGB").convert("L") if grey and image.mode != "L" else _plain(image)
 
 
-def _plain(image: "Image.Image") -> "Image.Image":
+def _plain(image: Image.Image) -> Image.Image:
     return image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")
 
 
-def _has_grey_palette(image: "Image.Image") -> bool:
+def _has_grey_palette(image: Image.Image) -> bool:
     if image.mode != "P":
         return False
     palette = np.asarray(image.getpalette("RGB") or [0, 0, 0]).reshape(-1, 3)

@@ -15,7 +15,7 @@ from bayestriplet.data.depth import FULL
 from bayestriplet.data.digits import open_digits
 from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
-from bayestriplet.data.images import import_pillow, shape_pixels
+from bayestriplet.data.images import shape_pixels
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.manifest import list_manifest
 from bayestriplet.data.mnist import open_mnist
@@ -167,7 +167,6 @@ def _examining(size: int | None, take: Look) -> Look:
 
     def look(listing: Listing) -> Examined:
         _check_class_number(listing.classes, listing.source)
-        import_pillow()
         return take(listing)
 
     return look
@@ -256,7 +255,6 @@ def _resize(images: LabelledImages, size: int | None, progress: Progress | None)
         raise InputError(
             f"size {size} would take {needed / 1e9:.0f} GB of memory for {len(images)} images; take less"
         )
-    import_pillow()
     pixels = np.empty((len(images), size, size, images.channels), dtype=np.uint8)
     for i, one in enumerate(images.pixels):
         pixels[i] = shape_pixels(one, size, images.channels)

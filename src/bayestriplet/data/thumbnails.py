@@ -1,13 +1,10 @@
 """Small pictures of items, as bytes that a table can hold."""
 
 import io
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from PIL import Image
+from PIL import Image
 
 LARGEST = 96  # pixels a side
 PLAIN = 32  # pixels a side up to which PNG is the smaller file, and keeps every pixel
@@ -15,15 +12,13 @@ PLAIN = 32  # pixels a side up to which PNG is the smaller file, and keeps every
 
 def make_thumbnail(pixels: NDArray[np.uint8]) -> bytes:
     """Return an image (size, size, C) as PNG, or where it is large shrunk as JPEG."""
-    from PIL import Image
-
     image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     if image.width > LARGEST:
         image = image.resize((LARGEST, LARGEST), Image.Resampling.BICUBIC, reducing_gap=2.0)
     return _to_file(image)
 
 
-def make_picture(image: "Image.Image", most: int) -> bytes:
+def make_picture(image: Image.Image, most: int) -> bytes:
     """Return an image in mode L or RGB as the content of a file, shrunk to at most ``most`` pixels a side."""
     if max(image.size) > most:
         image = image.copy()
@@ -36,7 +31,7 @@ def picture_type(content: bytes) -> str:
     return "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
 
 
-def _to_file(image: "Image.Image") -> bytes:
+def _to_file(image: Image.Image) -> bytes:
     out = io.BytesIO()
     if max(image.size) <= PLAIN:
         image.save(out, "PNG", compress_level=1)
@@ -47,8 +42,6 @@ def _to_file(image: "Image.Image") -> bytes:
 
 def read_thumbnail(content: bytes) -> NDArray[np.uint8]:
     """Return the pixels (H, W, C) of a thumbnail."""
-    from PIL import Image
-
     with Image.open(io.BytesIO(content), formats=("PNG", "JPEG")) as image:
         pixels = np.asarray(image, dtype=np.uint8)
     return pixels[..., None] if pixels.ndim == 2 else pixels

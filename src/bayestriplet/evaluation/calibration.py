@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -30,8 +32,6 @@ def fit_temperature(scores: Floats, labels: Labels, log_prior: Floats) -> tuple[
     prior: so T stays finite, and above 0, where a few items are all classified well. The loss
     is convex in 1 / T, so its one minimum is found on a logarithmic scale.
     """
-    from scipy.optimize import minimize_scalar
-
     doubt = 1 / (len(labels) + 2)
     prior = np.exp(log_prior)
     known = prior > 0
@@ -93,7 +93,5 @@ def selective_accuracy(confidence: Floats, right: NDArray[np.bool_]) -> tuple[Fl
 
 def auroc(novel: Floats, known: Floats) -> float:
     """Return the chance that a novel item scores above a known one, ties counting half."""
-    from scipy.stats import rankdata
-
     ranks = rankdata(np.concatenate([novel, known]))[: len(novel)]
     return float((ranks.mean() - (len(novel) + 1) / 2) / len(known))

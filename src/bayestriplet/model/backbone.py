@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from bayestriplet.checks import check_choice
@@ -88,8 +89,6 @@ def _read_state(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path}: no such file")
     try:
         if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:

@@ -10,7 +10,13 @@ from bayestriplet.errors import InputError
 from bayestriplet.report.answers import describe
 from bayestriplet.report.figure import save_figure
 from bayestriplet.report.fonts import missing_letters
-from bayestriplet.report.search_figure import MOST_QUERIES, SHOWN, AnsweredQuery, Found, search_figure
+from bayestriplet.report.search_figure import (
+    MOST_QUERIES,
+    SHOWN,
+    AnsweredQuery,
+    DrawnNeighbour,
+    search_figure,
+)
 from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.queries import Queries
@@ -38,7 +44,7 @@ def write_montage(path: Path, index: Index, queries: Queries, answers: list[Answ
         vote = answer.vote
         first = () if vote is None else vote.tied or (vote.label,)  # all that are tied
         found = [
-            Found(_read(thumbnails.get(one.id)), one.label, one.distance, one.label in first)
+            DrawnNeighbour(_read(thumbnails.get(one.id)), one.label, one.distance, one.label in first)
             for one in answer.neighbours[:SHOWN]
         ]
         caption = describe(answer, classes=1).removeprefix(answer.query)  # one line

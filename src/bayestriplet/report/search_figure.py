@@ -29,7 +29,7 @@ SUBTITLE = "Query and neighbours, nearest first, with class and distance"
 
 
 @dataclass(frozen=True)
-class Found:
+class DrawnNeighbour:
     """A neighbour as it is drawn."""
 
     image: NDArray[np.uint8] | None  # (H, W, C); None where there is no picture
@@ -44,7 +44,7 @@ class AnsweredQuery:
 
     image: NDArray[np.uint8] | None  # (H, W, C); None where there is no picture
     caption: str
-    found: list[Found]
+    found: list[DrawnNeighbour]
 
 
 def search_figure(rows: list[AnsweredQuery]) -> "Figure":
@@ -67,12 +67,12 @@ def _picture_height(row: AnsweredQuery) -> float:
     return max(QUERY, SIDE + UNDER + max(written, default=0.0))
 
 
-def _fit_label(one: Found) -> str:
+def _fit_label(one: DrawnNeighbour) -> str:
     """Return a label in at most two lines that do not reach the next picture's."""
     return fit(one.label, STEP - GAP, SMALL, lines=2) or "?"
 
 
-def _label_height(one: Found) -> float:
+def _label_height(one: DrawnNeighbour) -> float:
     return extent(_fit_label(one), SMALL)[1] + 0.02
 
 
@@ -131,7 +131,7 @@ def _show(axes: "Axes", image: NDArray[np.uint8] | None, colour: str, width: flo
         axes.set_facecolor(BLANK)
 
 
-def _write_below(figure: "Figure", axes: "Axes", one: Found, height: float) -> None:
+def _write_below(figure: "Figure", axes: "Axes", one: DrawnNeighbour, height: float) -> None:
     """Write class and distance under a neighbour."""
     box = axes.get_position()
     middle, level = (box.x0 + box.x1) / 2, box.y0 - UNDER / height

@@ -7,10 +7,10 @@ way between the clumps of a million vectors: it stayed below the recall however 
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.errors import MissingDependencyError
 from bayestriplet.retrieval.items import Vectors
 
 WANTED = 0.99  # recall@10 against exact search
@@ -31,9 +31,8 @@ class Cells:
     @classmethod
     def build(cls, vectors: Vectors, progress: Progress | None = None) -> "Cells | None":
         """Return cells with a recall@10 of at least 0.99, or None where no breadth reaches it."""
-        faiss = import_faiss()
         number = max(1, min(len(vectors) // SAMPLE_A_CELL, round(CELLS_A_ROOT * len(vectors) ** 0.5)))
-        index = faiss.index_factory(vectors.shape[1], f"IVF{number},Flat")
+        index: Any = faiss.index_factory(vectors.shape[1], f"IVF{number},Flat")
         index.cp.niter = ROUNDS
         report(progress, "building cells", 0, len(vectors))
         index.train(np.ascontiguousarray(vectors[spaced(len(vectors), SAMPLE_A_CELL * number)]))
@@ -53,19 +52,19 @@ class Cells:
 
     def search(self, queries: Vectors, k: int) -> tuple[Vectors, Any]:
         """Return squared distances and rows (n, k); row -1 where the cells held no more."""
-        faiss = import_faiss()
         enough = -(-2 * k * self.index.nlist // max(1, self.index.ntotal))  # many neighbours, many cells
-        parameters = faiss.SearchParametersIVF(nprobe=min(self.index.nlist, max(self.breadth, enough)))
+        make: Any = faiss.SearchParametersIVF
+        parameters = make(nprobe=min(self.index.nlist, max(self.breadth, enough)))
         return self.index.search(queries, k, params=parameters)
 
     def save(self, path: Path) -> None:
         """Write the cells with their vectors."""
-        import_faiss().write_index(self.index, str(path))
+        faiss.write_index(self.index, str(path))
 
     @classmethod
     def load(cls, path: Path, breadth: int, recall: float) -> "Cells":
         """Read saved cells."""
-        return cls(import_faiss().read_index(str(path)), breadth, recall)
+        return cls(faiss.read_index(str(path)), breadth, recall)
 
 
 def spaced(number: int, wanted: int) -> Any:
@@ -80,12 +79,3 @@ def recall_of(found: Vectors, exact: Vectors, blur: float) -> float:
     two ways of computing a distance may differ by.
     """
     return float((found <= exact[:, -1:] + blur).mean())
-
-
-def import_faiss() -> Any:
-    """Return FAISS, or say how to install it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingDependencyError("searching needs FAISS: pip install 'bayestriplet[search]'") from error
-    return faiss

@@ -10,13 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.atomic import replacing
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
-from bayestriplet.retrieval.cells import Cells, import_faiss, spaced
+from bayestriplet.retrieval.cells import Cells, spaced
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
 
@@ -98,12 +99,12 @@ class Memory:
         if not wanted:
             return np.empty((len(queries), 0), np.int64)
         if among is not None:
-            return among[import_faiss().knn(queries, self.vectors[among], wanted)[1]]
+            return among[faiss.knn(queries, self.vectors[among], wanted)[1]]
         if self.cells is not None:
             found: NDArray[np.int64] = self.cells.search(queries, wanted)[1]
             if (found >= 0).all():  # else the cells that were looked into hold fewer than are wanted
                 return found
-        return import_faiss().knn(queries, self.vectors, wanted)[1]
+        return faiss.knn(queries, self.vectors, wanted)[1]
 
     def _exact_distances(self, queries: Vectors, found: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return Euclidean distances (n, k): FAISS expands squares, which blurs those near 0."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from bayestriplet.data.images import (
     SUFFIXES,
     decode_one,
-    import_pillow,
     is_opened,
     shape_opened,
     shape_pixels,
@@ -80,7 +79,6 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 def read_files(encoder: OnnxEncoder, paths: Sequence[Path]) -> Queries:
     """Return the queries that image files are."""
-    import_pillow()
     with warnings.catch_warnings():  # Pillow warns of odd tags in files it decodes well
         warnings.simplefilter("ignore")
         pixels = [decode_one(path, encoder.size, encoder.channels, bits=encoder.info.bits) for path in paths]
@@ -106,7 +104,6 @@ def _of_pixels(encoder: OnnxEncoder, images: Sequence[NDArray[np.uint8]]) -> Que
             raise InputError(f"an image must have shape (H, W), (H, W, 1) or (H, W, 3); got {one.shape}")
     if not images:
         raise InputError("queries must hold at least one image")
-    import_pillow()
     pixels = np.stack([shape_pixels(one, encoder.size, encoder.channels) for one in images])
     return _of_shaped(encoder, tuple(f"image {i}" for i in range(len(images))), pixels)
 

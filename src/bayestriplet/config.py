@@ -47,11 +47,20 @@ class TrainConfig(BaseModel):
     size: int | None = Field(None, ge=8, le=1024, description="Side of the images in pixels.")
     skip_bad: bool = Field(False, description="Leave out image files that cannot be read.")
     follow_links: bool = Field(False, description="Follow links that lead out of a folder of images.")
-    backbone: str = Field("resnet18", description="resnet18, resnet34, resnet50, or package:factory.")
+    backbone: str | None = Field(
+        None,
+        description="resnet18, resnet34, resnet50, efficientnet-lite0, or package:factory. "
+        "Default: efficientnet-lite0 for image files of 64 pixels or more, else resnet18.",
+    )
     width: float = Field(1.0, description="Share of the channels of a ResNet: 0.25, 0.5 or 1.")
     weights: str | None = Field(
-        None, description="Official ImageNet weights of the backbone, .pth or .safetensors."
+        None, description="imagenet, which is fetched once, or a .pth or .safetensors file of the backbone."
     )
+    freeze: bool = Field(False, description="Train a head alone, on features that are computed once.")
+    head: Literal["linear", "mlp"] | None = Field(
+        None, description="Of a frozen backbone: linear or mlp. Default: linear."
+    )
+    from_scratch: bool = Field(False, description="Begin with an untrained network, whatever the images.")
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
     normalize: bool | None = Field(None, description="Put embeddings on the unit sphere.")
     margin: float | None = Field(
@@ -96,6 +105,17 @@ class TrainConfig(BaseModel):
         "tensorboard", description="What Lightning logs to beside metrics.csv: tensorboard, csv or wandb."
     )
 
+    @model_validator(mode="after")
+    def _check_start(self) -> "TrainConfig":
+        """Refuse ways to begin that contradict each other."""
+        if self.from_scratch and (self.freeze or self.weights is not None):
+            raise ValueError("from_scratch means without weights: do not give freeze or weights with it")
+        if self.freeze and self.backbone is not None and ":" in self.backbone:
+            raise ValueError("freeze is for the backbones known by name, not for one of your own")
+        if self.freeze and self.width != 1:
+            raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
+        return self
+
     @field_validator("method")
     @classmethod
     def _check_method(cls, value: str) -> str:
@@ -135,7 +155,7 @@ class TrainConfig(BaseModel):
         values = {
             **method.values(self.recipe),
             "normalize": not paper,
-            "augment": not paper,
+            "augment": not paper and not self.freeze,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else RATE.start,
             "loss_rate": LOSS_RATE.start if method.learned else None,

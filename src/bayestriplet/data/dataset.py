@@ -79,6 +79,10 @@ class LabelledImages:
             out[row] = decode(paths[index], self.size, self.channels, bits=self.bits)
         return out
 
+    def as_images(self) -> "LabelledImages":
+        """Return the images themselves, where :meth:`read` returns something else."""
+        return self
+
     def default_workers(self) -> int:
         """Return no workers for images in memory, else one per core: decoding is then the slow part."""
         return 0 if self.pixels is not None else min(8, os.cpu_count() or 1)

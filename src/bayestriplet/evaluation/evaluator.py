@@ -12,8 +12,10 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.features import with_features
 from bayestriplet.evaluation.metrics import Scores
 from bayestriplet.evaluation.probabilities import Honesty, RunVectors, compare_ways, measure, novelty_aurocs
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.encoder_files import fingerprint_of
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
@@ -49,7 +51,9 @@ class Evaluator:
     ) -> None:
         self.run = RunFolder.open(path)
         self.config = self.run.read_config()
-        self.encoder = load_encoder(self.run.model, trusted=backbone)
+        whole = load_encoder(self.run.model, trusted=backbone)
+        self.whole = whole
+        self.encoder: Encoder | HeadEncoder = HeadEncoder(whole) if self.config.freeze else whole
         self.skip_bad, self.progress = skip_bad, progress
 
     def evaluate(
@@ -74,8 +78,18 @@ class Evaluator:
         return Evaluation(title, rows, honesty, self._measure_novelty(novel, vectors, predictive))
 
     def open(self, name: str) -> tuple[LabelledImages, LabelledImages | None]:
-        """Return data as the run needs them, and the items of classes held out of training apart."""
-        return open_with_novel(self.run, name, self.encoder.info, self.skip_bad, self.progress)
+        """Return data as the run needs them, and the items of classes held out of training apart.
+
+        For a run with a frozen network they are read as its features, which are computed once.
+        """
+        images, novel = open_with_novel(self.run, name, self.encoder.info, self.skip_bad, self.progress)
+        if not self.config.freeze:
+            return images, novel
+        parts = [
+            None if one is None else with_features(self.whole, one, 1, one.default_workers(), self.progress)
+            for one in (images, novel)
+        ]
+        return parts[0] or images, parts[1]
 
     def open_predictive(self) -> Predictive | None:
         """Return what the run says of new items, or None where it keeps nothing."""

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -10,8 +11,11 @@ from torch import Tensor, nn
 
 from bayestriplet.checks import check_choice
 from bayestriplet.errors import InputError, reason_of
+from bayestriplet.model.efficientnet import FEATURES, EfficientNetLite0, rename_published
 
+EFFICIENTNET = "efficientnet-lite0"
 LAYERS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
+BACKBONES = (*LAYERS, EFFICIENTNET)
 BLOCKS = {"resnet18": "basic", "resnet34": "basic", "resnet50": "bottleneck"}
 
 
@@ -47,6 +51,31 @@ def build_backbone(
     return network
 
 
+def build_features(
+    name: str, channels: int, width: float = 1.0, weights: str | None = None
+) -> tuple[nn.Module, int]:
+    """Return a network from images (B, channels, H, W) to features (B, F) for a head, and F."""
+    check_choice("backbone", name, BACKBONES)
+    if name == EFFICIENTNET:
+        if channels != 3:
+            raise InputError(f"{name} takes images of 3 channels; got {channels}")
+        network = EfficientNetLite0()
+        if weights is not None:
+            _load_into(network, rename_published(_read_state(Path(weights))), weights)
+        return network, FEATURES
+    resnet: Any = build_backbone(name, channels, 1, width, weights)
+    number = int(resnet.fc.in_features)
+    resnet.fc = nn.Identity()
+    return resnet, number
+
+
+def build_head(kind: str, features: int, dim: int) -> nn.Module:
+    """Return a head from features (B, F) to embeddings (B, dim): linear, or with F hidden units."""
+    if kind == "linear":
+        return nn.Linear(features, dim)
+    return nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, dim))
+
+
 def _from_factory(name: str, channels: int, dim: int) -> nn.Module:
     package, _, attribute = name.partition(":")
     if str(Path.cwd()) not in sys.path:
@@ -67,10 +96,15 @@ def _from_factory(name: str, channels: int, dim: int) -> nn.Module:
 def _load_weights(network: nn.Module, path: Path, channels: int) -> None:
     """Load official weights, all but the last layer; a grey image takes the sum over the colours' filters."""
     state = _read_state(path)
-    own = network.state_dict()
     state = {key: value for key, value in state.items() if not key.startswith("fc.")}
     if channels == 1 and "conv1.weight" in state:
         state["conv1.weight"] = state["conv1.weight"].sum(1, keepdim=True)
+    _load_into(network, state, path)
+
+
+def _load_into(network: nn.Module, state: dict[str, Tensor], path: str | Path) -> None:
+    """Load tensors that must be all of the network's, but for its last layer."""
+    own = network.state_dict()
     wrong = [key for key, value in state.items() if key not in own or own[key].shape != value.shape]
     # Older files lack the counters of batches that batch normalisation has kept since.
     missing = [key for key in own if key not in state and not key.endswith("num_batches_tracked")]
@@ -78,7 +112,7 @@ def _load_weights(network: nn.Module, path: Path, channels: int) -> None:
     if wrong or missing:
         raise InputError(
             f"{path} does not fit this backbone: {len(wrong)} tensors differ, {len(missing)} are missing "
-            f"(first: {(wrong + missing)[0]}); it needs the same ResNet at width 1"
+            f"(first: {(wrong + missing)[0]}); it needs the same network at width 1"
         )
     network.load_state_dict(state, strict=False)
 

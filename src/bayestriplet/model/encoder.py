@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from bayestriplet.errors import InputError, reason_of
-from bayestriplet.model.backbone import build_backbone
+from bayestriplet.model.backbone import build_backbone, build_features, build_head
 from bayestriplet.model.info import EncoderInfo
 
 
@@ -22,7 +22,13 @@ class Encoder(nn.Module):
     def __init__(self, info: EncoderInfo, weights: str | None = None) -> None:
         super().__init__()
         self.info = info
-        network = build_backbone(info.backbone, info.channels, info.dim, info.width, weights)
+        inputs = len(info.mean)  # a grey image is repeated over three channels where its mean has three
+        self.head: nn.Module = nn.Identity()
+        if info.head == "none":
+            network = build_backbone(info.backbone, inputs, info.dim, info.width, weights)
+        else:
+            network, number = build_features(info.backbone, inputs, info.width, weights)
+            self.head = build_head(info.head, number, info.dim)
         # The faster memory layout for convolutions on CPUs and GPUs alike.
         self.backbone = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.register_buffer("mean", torch.tensor(info.mean).view(1, -1, 1, 1), persistent=False)
@@ -47,9 +53,14 @@ class Encoder(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Return the embeddings before normalisation: what a criterion takes."""
-        standard = (images - self.mean) / self.deviation
-        embeddings: Tensor = self.backbone(standard.contiguous(memory_format=torch.channels_last))
+        embeddings: Tensor = self.head(self.describe(images))
         return embeddings
+
+    def describe(self, images: Tensor) -> Tensor:
+        """Return the backbone's output (B, F) for images (B, C, H, W) in 0 .. 1."""
+        standard = (images - self.mean) / self.deviation
+        features: Tensor = self.backbone(standard.contiguous(memory_format=torch.channels_last))
+        return features
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the embeddings (B, D) as the posterior sees them."""
@@ -64,3 +75,22 @@ class Encoder(nn.Module):
         """Load weights that :meth:`arrays` returned, and return the encoder in eval mode."""
         self.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
         return self.eval()
+
+
+class HeadEncoder(nn.Module):
+    """The head of an encoder alone, for features that were computed once: (B, F) to embeddings (B, D)."""
+
+    def __init__(self, whole: Encoder) -> None:
+        super().__init__()
+        self.info = whole.info
+        self.head = whole.head
+
+    def features(self, features: Tensor) -> Tensor:
+        """Return the embeddings before normalisation: what a criterion takes."""
+        embeddings: Tensor = self.head(features)
+        return embeddings
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the embeddings (B, D) as the posterior sees them."""
+        embeddings = self.features(features)
+        return normalize(embeddings) if self.info.normalize else embeddings

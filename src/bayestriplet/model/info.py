@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+HEADS = ("none", "linear", "mlp")
+
 
 @dataclass(frozen=True)
 class EncoderInfo:
@@ -16,6 +18,7 @@ class EncoderInfo:
     deviation: tuple[float, ...]
     normalize: bool
     classes: tuple[str, ...]
+    head: str = "none"  # what makes an embedding of the backbone's features: none, linear or mlp
     bits: int = 16  # that 16-bit files are scaled by which do not say themselves how many they hold
 
     def check(self) -> "EncoderInfo":
@@ -26,7 +29,9 @@ class EncoderInfo:
             and all(isinstance(value, float | int) for value in numbers)
             and self.width in (0.25, 0.5, 1)
             and self.channels in (1, 3)
-            and len(self.mean) == len(self.deviation) == self.channels
+            and len(self.mean) == len(self.deviation)
+            and len(self.mean) in (self.channels, 3)  # a grey image is repeated over three
+            and self.head in HEADS
             and isinstance(self.dim, int)
             and 1 <= self.dim <= 4096
             and isinstance(self.size, int)

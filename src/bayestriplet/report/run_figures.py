@@ -170,7 +170,7 @@ def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
     rows = []
     for query in queries.tolist():
         near = embedded.near[query]
-        pixels = items.images.read(items.indices[[query, *near]])  # (1 + k, H, W, C)
+        pixels = items.images.as_images().read(items.indices[[query, *near]])  # (1 + k, H, W, C)
         near_labels = items.labels[near].tolist()
         rows.append(Retrieval(pixels[0], int(items.labels[query]), pixels[1:], near_labels))
     misses = min(MISSES, sum(row.near_labels[0] != row.label for row in rows))

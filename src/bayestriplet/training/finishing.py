@@ -16,10 +16,10 @@ from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import save_encoder
 from bayestriplet.evaluation.metrics import Scores, scores_to_json
 from bayestriplet.evaluation.predictive_of import fit_predictive
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.onnx_export import export_onnx
 from bayestriplet.posterior.posterior import ClassPosterior
-from bayestriplet.runs.encoder_files import fingerprint, fingerprint_of, onnx_metadata
+from bayestriplet.runs.encoder_files import fingerprint_of, onnx_metadata
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.posterior import write_posterior as write_posterior_file
 from bayestriplet.training.callbacks import Validation
@@ -33,14 +33,14 @@ PART = 4096  # items that the posterior is updated with at a time
 class Outcome:
     """How a training ended."""
 
-    encoder: Encoder
+    encoder: Encoder | HeadEncoder
     validation: Validation
     steps: int
     seconds: float
     stopped_by: int
     """Number of the signal that stopped it before its last step; 0 for none."""
 
-    def best_encoder(self) -> Encoder:
+    def best_encoder(self) -> Encoder | HeadEncoder:
         """Return the network that validated best, on the CPU and in eval mode."""
         if self.validation.best_weights:
             self.encoder.load_state_dict(self.validation.best_weights)
@@ -88,8 +88,9 @@ def write_encoder(run: RunFolder, encoder: Encoder) -> None:
 
 
 def write_posterior(
-    run: RunFolder, encoder: Encoder, images: LabelledImages, workers: int, progress: Progress | None = None
-) -> None:
+    run: RunFolder, encoder: Encoder | HeadEncoder, images: LabelledImages, digest: str, workers: int,
+    progress: Progress | None = None,
+) -> None:  # fmt: skip
     """Fit the posterior exactly, without memory, to the final network's training embeddings.
 
     How it is read to predict is fitted to the validation embeddings and written beside it.
@@ -107,7 +108,6 @@ def write_posterior(
         posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
     state = {name: value.numpy() for name, value in posterior.state_dict().items()}
     write_posterior_file(run.posterior, classes, posterior.prior, state)
-    digest = fingerprint(encoder.info, encoder.arrays())
     fit_predictive(posterior, classes, digest, train, embedded("val")).save(run.predictive)
 
 

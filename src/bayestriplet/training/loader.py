@@ -9,6 +9,7 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.augment import augment
 from bayestriplet.data.batches import Batches
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.vectors import LabelledFeatures
 from bayestriplet.evaluation.embeddings import as_it_is, to_tensor
 
 Batch = tuple[Tensor, Tensor]
@@ -26,7 +27,12 @@ class TrainingImages(Dataset[Batch]):
         return len(self.indices)
 
     def __getitems__(self, rows: list[int]) -> Batch:
-        pixels = to_tensor(self.images.read(self.indices[rows].tolist()))
+        items = self.indices[rows].tolist()
+        if isinstance(self.images, LabelledFeatures):
+            rng = np.random.default_rng([self.seed, *rows])
+            features = self.images.read_views(items, rng) if self.vary else self.images.read(items)
+            return to_tensor(features), torch.from_numpy(self.labels[rows])
+        pixels = to_tensor(self.images.read(items))
         if self.vary and rows:
             entropy = np.random.SeedSequence([self.seed, *rows]).generate_state(1, np.uint64)[0]
             generator = torch.Generator().manual_seed(int(entropy >> np.uint64(1)))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import BayesTripletError, DivergenceError, InputError
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.triplets.build import build_criterion
 from bayestriplet.triplets.criteria import BUNCA, BUT
 
@@ -18,7 +18,7 @@ CHECKPOINT_FORMAT = 1
 class EmbeddingModule(LightningModule):
     """Trains an encoder with a criterion for a fixed number of steps."""
 
-    def __init__(self, encoder: Encoder, config: TrainConfig, steps: int) -> None:
+    def __init__(self, encoder: Encoder | HeadEncoder, config: TrainConfig, steps: int) -> None:
         super().__init__()
         self.encoder, self.config, self.steps = encoder, config, steps
         self.draws = torch.Generator().manual_seed(config.seed)

@@ -9,6 +9,11 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
+from bayestriplet.evaluation.weights import IMAGENET
+from bayestriplet.model.backbone import EFFICIENTNET
+
+LARGE = 64  # pixels of an image that a network trained on photographs makes something of
+PRETRAINED_SIZE = 224  # pixels of the images that it was trained on
 
 
 def open_images(
@@ -31,12 +36,36 @@ def open_images(
     return images
 
 
+def choose_start(config: TrainConfig, images: LabelledImages) -> TrainConfig:
+    """Return the options with a backbone, and with what it begins with and its head where none was given.
+
+    Nobody trains a network on a few hundred photographs from nothing: for image files of 64 pixels or more
+    a network that knows ImageNet is taken, unless something else is asked for.
+    """
+    frozen, backbone = config.freeze, config.backbone
+    is_silent = backbone is None and config.weights is None and not config.from_scratch and config.width == 1
+    if is_silent and not frozen and config.recipe == "default":
+        frozen = images.paths is not None and images.size >= LARGE
+    pretrained = frozen or config.weights == IMAGENET
+    if backbone is None:
+        backbone = EFFICIENTNET if pretrained else "resnet18"
+    with_head = frozen or backbone == EFFICIENTNET
+    changes = {
+        "backbone": backbone,
+        "freeze": frozen,
+        "weights": IMAGENET if frozen and config.weights is None else config.weights,
+        "head": config.head or ("linear" if with_head else None),
+        "size": config.size or (PRETRAINED_SIZE if pretrained and images.paths is not None else config.size),
+    }
+    return config.model_copy(update=changes)
+
+
 def resolve(config: TrainConfig, images: LabelledImages) -> TrainConfig:
     """Return the options in full: what the recipe, the data and the library's own defaults make of them.
 
     A config.toml that was written with them means the same to a later version with other defaults.
     """
-    config = config.resolved(len(images.classes))
+    config = choose_start(config, images).resolved(len(images.classes))
     epoch = make_batches(config, images).batches_per_epoch
     limits = [config.max_steps, config.max_epochs and config.max_epochs * epoch]
     steps = min((limit for limit in limits if limit), default=max(EPOCHS_OF_THE_PAPER * epoch, LEAST_STEPS))

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ from bayestriplet.data.depth import FULL
 from bayestriplet.errors import DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.features import VIEWS, with_features
 from bayestriplet.evaluation.metrics import Scores
+from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
 from bayestriplet.methods import METHODS
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.runs.encoder_files import fingerprint
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.splits import check_unchanged, write_splits
 from bayestriplet.training.callbacks import StepLog, Validation
@@ -35,10 +39,17 @@ from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.plan import make_batches, open_images, ranks, resolve
 from bayestriplet.training.stopping import Interruption
 
+PRETRAINED = (
+    "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
+    "trained on ImageNet; --from-scratch trains a ResNet-18 from nothing, --head mlp a larger head"
+)
+
 
 class TrainingRun:
     """One training in one folder: ``fit`` on every rank, then ``finish`` on the first."""
 
+    whole: Encoder
+    """The network that is trained, or whose head is."""
     outcome: Outcome
     """How the training ended, once it has."""
 
@@ -51,6 +62,10 @@ class TrainingRun:
         self.images = open_images(config, self.progress) if images is None else images
         self._check_data(config.data)
         self.config = resolve(config, self.images)
+        if self.config.size is not None and self.images.paths is not None:
+            self.images = replace(self.images, size=self.config.size)
+        if self.config.freeze and not config.freeze:
+            self.on_event(WarningEvent(PRETRAINED, is_note=True))
         self.folder = RunFolder(out)
 
     def _check_data(self, name: str) -> None:
@@ -115,11 +130,12 @@ class TrainingRun:
         only the network's own scores are wanted. ``export=False`` leaves out the ONNX file alone.
         """
         encoder, config = self.outcome.best_encoder(), self.config
-        write_encoder(self.folder, encoder)
+        write_encoder(self.folder, self.whole)
         if not only_scores:
-            write_posterior(self.folder, encoder, self.images, config.workers or 0, self.progress)
+            digest = fingerprint(self.whole.info, self.whole.arrays())
+            write_posterior(self.folder, encoder, self.images, digest, config.workers or 0, self.progress)
         if export and not only_scores:
-            write_onnx(self.folder, encoder, self.on_event)
+            write_onnx(self.folder, self.whole, self.on_event)
         scores = None
         if not self.outcome.stopped_by and len(self.images.indices("test")):
             queries = select_items(self.images, "test", encoder)
@@ -137,7 +153,8 @@ class TrainingRun:
         torch.manual_seed(config.seed)
         batches = make_batches(config, images)
         batches.start = start
-        module = self._module(Encoder(self._info(), config.weights))
+        module = self._module(self._encoder())
+        images = self.images  # of a frozen network, its features
         validation = Validation(
             images, config.validate_every or 0, config.patience, self.folder, self.on_event
         )
@@ -158,7 +175,20 @@ class TrainingRun:
         stopped_by = interruption.asked if trainer.global_step < module.steps else 0
         self.outcome = Outcome(module.encoder, validation, trainer.global_step, log.seconds, stopped_by)
 
-    def _module(self, encoder: Encoder) -> EmbeddingModule:
+    def _encoder(self) -> Encoder | HeadEncoder:
+        """Return what is trained: the network, or the head of a frozen one, whose features are computed."""
+        config = self.config
+        weights = find_weights(config.backbone or "", config.weights, self.progress)
+        self.whole = Encoder(self._info(), weights)
+        if not config.freeze:
+            return self.whole
+        views = VIEWS if config.augment else 1
+        self.images = with_features(
+            self.whole, self.images.as_images(), views, self.images.default_workers(), self.progress
+        )
+        return HeadEncoder(self.whole)
+
+    def _module(self, encoder: Encoder | HeadEncoder) -> EmbeddingModule:
         """Return the module; what a criterion has to say becomes a note."""
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
@@ -190,9 +220,12 @@ class TrainingRun:
 
     def _info(self) -> EncoderInfo:
         config, images = self.config, self.images
-        mean, deviation = pixel_statistics(images, images.indices("train"), config.workers or 0)
+        if config.weights == IMAGENET:
+            mean, deviation = statistics_of(config.backbone or "")
+        else:
+            mean, deviation = pixel_statistics(images, images.indices("train"), config.workers or 0)
         return EncoderInfo(
-            backbone=config.backbone,
+            backbone=config.backbone or "",
             width=config.width,
             dim=config.dim,
             channels=images.channels,
@@ -201,5 +234,6 @@ class TrainingRun:
             deviation=deviation,
             normalize=bool(config.normalize),
             classes=images.classes,
+            head=config.head or "none",
             bits=images.bits,
         )

@@ -7,6 +7,7 @@ from bayestriplet.data.splits import (
     SHARES,
     choose_per_class,
     complete_splits,
+    split_by_class,
     split_by_group,
     split_stratified,
 )
@@ -115,3 +116,32 @@ def test_a_subset_limits_train_and_leaves_the_rest_whole(labels, per_class):
         mine = (splits == "train") & (labels == label)
         kept = ((splits == "train") & (labels == label))[keep].sum()
         assert kept == min(per_class, mine.sum())
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(6, (2, 2, 2)), (7, (3, 2, 2)), (20, (14, 3, 3)), (800, (560, 120, 120))]
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whole_classes_follow_the_shares_with_two_at_least_in_every_split(number, expected, seed):
+    labels = np.random.default_rng(5).permutation(np.repeat(np.arange(number), 1 + np.arange(number) % 4))
+    splits = split_by_class(labels, SHARES, seed)
+    assert tuple(len(np.unique(labels[splits == name])) for name in SHARES) == expected
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=120), st.integers(0, 1000))
+def test_no_class_is_in_two_splits(values, seed):
+    labels = np.array(values, dtype=np.int64)
+    if len(set(values)) < 6:
+        with pytest.raises(DataError, match=r"by class needs at least 6 classes; there are \d"):
+            split_by_class(labels, SHARES, seed)
+        return
+    splits = split_by_class(labels, SHARES, seed)
+    assert len(set(zip(values, splits.tolist(), strict=True))) == len(set(values))
+    assert set(splits) == set(SHARES)
+
+
+def test_class_splits_are_seeded():
+    labels = np.repeat(np.arange(30), 4)
+    first, again, other = (split_by_class(labels, SHARES, seed) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()

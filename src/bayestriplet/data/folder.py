@@ -20,7 +20,7 @@ PHOTOS = (".heic", ".heif", ".avif")
 
 
 @dataclass
-class _Inside:
+class Inside:
     """The content of one folder; what is hidden, of another type or elsewhere is only counted."""
 
     folders: list[Path] = field(default_factory=list)
@@ -33,16 +33,21 @@ class _Inside:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class FolderReader:
     """Looks into the folders of a set, at links as they are to be taken."""
 
     home: Path
     """The set's folder, without links in its path."""
     follow_links: bool
 
-    def look_into(self, folder: Path) -> _Inside:
+    @classmethod
+    def of(cls, root: Path, follow_links: bool) -> "FolderReader":
+        """Return the reader of a set's folder."""
+        return cls(Path(os.path.realpath(root)), follow_links)
+
+    def look_into(self, folder: Path) -> Inside:
         """Return the content of one folder, sorted by name."""
-        inside = _Inside()
+        inside = Inside()
         try:
             entries = sorted(folder.iterdir())
         except OSError as error:
@@ -61,7 +66,7 @@ class _Reader:
                 inside.suffixes.add(path.suffix.lower())
         return inside
 
-    def _leaves_out(self, link: Path, inside: _Inside) -> bool:
+    def _leaves_out(self, link: Path, inside: Inside) -> bool:
         """Whether a link is broken, leads back to a folder it lies in, or to what must not be followed."""
         target = Path(os.path.realpath(link))
         if not target.exists() or Path(os.path.realpath(link.parent)).is_relative_to(target):
@@ -79,17 +84,17 @@ def list_folder(root: Path, labelled: bool = True, *, follow_links: bool = False
     ``root`` alone, and their class is "". Links to what lies outside ``root`` are followed only
     with ``follow_links``, and those that lead back to a folder they lie in never.
     """
-    reader = _Reader(Path(os.path.realpath(root)), follow_links)
+    reader = FolderReader.of(root, follow_links)
     top = reader.look_into(root)
     holds = {folder.name: reader.look_into(folder) for folder in top.folders}
     split_folders = [name for name in SPLITS if name in holds and _is_split_folder(holds[name])]
     if split_folders or (holds and set(holds) <= set(SPLITS)):  # images directly in train are no class
         return _list_split_folders(root, reader, top, holds)
     if not labelled and top.images and not holds:
-        return _collect(root, [(None, "", path) for path in top.images], top.ignored, top.links)
-    _check_classes(root, top, holds)
+        return collect(root, [(None, "", path) for path in top.images], top.ignored, top.links)
+    check_classes(root, top, holds)
     found = [(None, name, path) for name, inside in holds.items() for path in inside.images]
-    return _collect(root, found, *_count_ignored(top, holds))
+    return collect(root, found, *count_ignored(top, holds))
 
 
 def list_crc(root: Path, *, follow_links: bool = False) -> Listing:
@@ -105,11 +110,11 @@ def list_crc(root: Path, *, follow_links: bool = False) -> Listing:
     return replace(listing, name="crc", kind="histology", size=224)
 
 
-def _is_split_folder(inside: _Inside) -> bool:
+def _is_split_folder(inside: Inside) -> bool:
     return bool(inside.folders) and not inside.images
 
 
-def _list_split_folders(root: Path, reader: _Reader, top: _Inside, holds: dict[str, _Inside]) -> Listing:
+def _list_split_folders(root: Path, reader: FolderReader, top: Inside, holds: dict[str, Inside]) -> Listing:
     if other := [name for name in holds if name not in SPLITS]:
         raise DataError(f"{root} has {', '.join(other)} beside train, val or test; rename or move them")
     if "train" not in holds:
@@ -118,14 +123,15 @@ def _list_split_folders(root: Path, reader: _Reader, top: _Inside, holds: dict[s
     ignored, links = top.ignored + len(top.images), top.links
     for split, inside in holds.items():
         classes = {folder.name: reader.look_into(folder) for folder in inside.folders}
-        _check_classes(root / split, inside, classes)
+        check_classes(root / split, inside, classes)
         found += [(split, name, path) for name, in_class in classes.items() for path in in_class.images]
-        more, linked = _count_ignored(inside, classes)
+        more, linked = count_ignored(inside, classes)
         ignored, links = ignored + more, links + linked
-    return _collect(root, found, ignored, links)
+    return collect(root, found, ignored, links)
 
 
-def _check_classes(root: Path, top: _Inside, holds: dict[str, _Inside]) -> None:
+def check_classes(root: Path, top: Inside, holds: dict[str, Inside]) -> None:
+    """Raise unless a folder holds class folders, and each of these images."""
     if not holds and not top.images and not top.ignored:
         raise DataError(f"{root} is empty; {LAYOUT}")
     if not holds and top.links:
@@ -149,7 +155,7 @@ def _describe_links(count: int) -> str:
     return f"; {count} links lead outside the folder and are not followed: follow them with --follow-links"
 
 
-def _describe_type(inside: _Inside) -> str:
+def _describe_type(inside: Inside) -> str:
     """Name the type of the files in a folder without images if they have one in common."""
     if len(inside.suffixes) != 1 or inside.suffixes == {""}:
         return ""
@@ -161,7 +167,8 @@ def _describe_type(inside: _Inside) -> str:
     return f", only {suffix} files, which are not read"
 
 
-def _collect(root: Path, found: Sequence[tuple[str | None, str, Path]], ignored: int, links: int) -> Listing:
+def collect(root: Path, found: Sequence[tuple[str | None, str, Path]], ignored: int, links: int) -> Listing:
+    """Return the listing of files with their splits, where there are any, and their classes."""
     classes = tuple(sorted({name for _, name, _ in found}))
     number = {name: k for k, name in enumerate(classes)}
     has_splits = found[0][0] is not None
@@ -178,7 +185,7 @@ def _collect(root: Path, found: Sequence[tuple[str | None, str, Path]], ignored:
     )
 
 
-def _count_ignored(top: _Inside, holds: dict[str, _Inside]) -> tuple[int, int]:
+def count_ignored(top: Inside, holds: dict[str, Inside]) -> tuple[int, int]:
     """Count what is left out, and the links among it; a folder inside a class folder counts once."""
     ignored = top.ignored + len(top.images)
     ignored += sum(inside.ignored + len(inside.folders) for inside in holds.values())

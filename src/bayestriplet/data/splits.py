@@ -1,4 +1,4 @@
-"""Division of items into training, validation and test: stratified, seeded, and whole by group."""
+"""Division of items into training, validation and test: stratified, seeded, whole by group or by class."""
 
 from collections.abc import Mapping
 
@@ -11,6 +11,7 @@ SPLITS = ("train", "val", "test")
 SHARES = {"train": 0.7, "val": 0.15, "test": 0.15}
 HELD_OUT = 0.15  # of train, for a validation or test split that is missing
 LEAST = 3  # items a class must have to appear in every split
+CLASSES_PER_SPLIT = 2  # at least, where whole classes are split
 
 
 def split_stratified(labels: NDArray[np.int64], shares: Mapping[str, float], seed: int) -> NDArray[np.str_]:
@@ -61,6 +62,22 @@ def split_by_group(
     return split_of[group_of]
 
 
+def split_by_class(labels: NDArray[np.int64], shares: Mapping[str, float], seed: int) -> NDArray[np.str_]:
+    """Return a split (n,) for every item such that no class is in two splits.
+
+    The shares are those of the classes, however many items they have. Every split has at least two.
+    """
+    names, least = list(shares), CLASSES_PER_SPLIT * len(shares)
+    members, class_of = np.unique(labels, return_inverse=True)
+    if len(members) < least:
+        raise DataError(f"splitting by class needs at least {least} classes; there are {len(members)}")
+    ideal = np.array([shares[name] for name in names]) * len(members)
+    counts = _whole_counts(ideal, len(members), CLASSES_PER_SPLIT)
+    split_of = np.empty(len(members), dtype="<U5")
+    split_of[np.random.default_rng(seed).permutation(len(members))] = np.repeat(names, counts)
+    return split_of[class_of]
+
+
 def complete_splits(
     labels: NDArray[np.int64], splits: NDArray[np.str_], groups: NDArray[np.str_] | None, seed: int
 ) -> NDArray[np.str_]:
@@ -96,14 +113,14 @@ def choose_per_class(
     return np.flatnonzero(keep).astype(np.int64)
 
 
-def _whole_counts(ideal: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Round to whole numbers of at least 1 that sum to ``total``, by largest remainder."""
+def _whole_counts(ideal: NDArray[np.float64], total: int, least: int = 1) -> NDArray[np.int64]:
+    """Round to whole numbers of at least ``least`` that sum to ``total``, by largest remainder."""
     counts = np.maximum(np.floor(ideal), 0).astype(np.int64)
     # The remainder is rounded so that equal ones are equal in floating point too; ties go to the first split.
     order = np.argsort(-np.round(ideal - counts, 9), kind="stable")
     for turn in range(total - int(counts.sum())):
         counts[order[turn % len(order)]] += 1
-    while counts.sum() > total or counts.min() < 1:
+    while counts.sum() > total or counts.min() < least:
         if counts.sum() <= total:
             counts[counts.argmin()] += 1
         counts[counts.argmax()] -= 1

@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,6 +120,20 @@ def test_the_items_of_a_patient_can_be_left_out(run, tmp_path, name):
     assert {one.id for one in own.neighbours} == {"7", "8"}
     assert index.search(scan(0), where={"group": ""}, exclude_group="P7")[0].neighbours[0].id == "9"
     assert (index.has_group("P7"), index.has_group("P9")) == (True, False)
+
+
+def test_slide_folders_of_a_class_are_the_groups_of_its_items(run, tmp_path):
+    for i in range(12):
+        of_slide = tmp_path / "tiles" / "TUM" / f"slide{i % 3}" if i else tmp_path / "tiles" / "TUM"
+        of_slide.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(scan(i)).save(of_slide / f"{i}.png")
+    index = bt.Index.open(run)
+    assert counts(index.update(str(tmp_path / "tiles"))) == (12, 0, 0, 0)
+    assert {one.id: one.group for one in index.store.items()} == {
+        "tiles/TUM/0.png": "", **{f"tiles/TUM/slide{i % 3}/{i}.png": f"slide{i % 3}" for i in range(1, 12)}
+    }  # fmt: skip
+    found = index.search(scan(4), k=12, exclude_group="slide1")[0].neighbours
+    assert {int(Path(one.path).stem) for one in found} == {i for i in range(12) if i % 3 != 1}
 
 
 def test_nothing_is_found_where_every_item_is_of_the_group_that_is_left_out(run):

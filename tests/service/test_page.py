@@ -335,7 +335,7 @@ def test_a_group_can_be_asked_for_and_is_kept_in_the_link(grouped, server, visit
     assert page.evaluate("[...document.querySelectorAll('#groups option')].map((n) => n.value)") == [
         HOSTILE, "P7", "P8"
     ]  # fmt: skip
-    assert page.get_by_label("Only group (patient or slide)").get_attribute("placeholder") == "all 3 groups"
+    assert page.get_by_label("Only group (patient or slide)").get_attribute("placeholder") == "all groups (3)"
     page.fill("#k", "60")
     upload(page, save_scan(1003, tmp_path / "query.png"))
     wait(page, "document.querySelectorAll('#results button').length === 60")

@@ -16,7 +16,7 @@ export function setGroupOptions({ group, includeGroup }) {
 export function offerGroups({ groups, group_count: number }) {
   byId("groups").replaceChildren(...groups.map((name) => make("option", { value: name })));
   show("group-option", number > 0 || byId("group").value !== "");
-  byId("group").placeholder = `all ${number.toLocaleString("en")} groups`;
+  byId("group").placeholder = `all groups (${number.toLocaleString("en")})`;
 }
 
 export function showLeftOut(answer, item) {

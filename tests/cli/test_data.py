@@ -117,6 +117,16 @@ def test_check_says_how_many_bits_16_bit_files_hold(tmp_path, bits, said):
     assert said in done.output if said else "16-bit" not in done.output
 
 
+def test_check_says_how_many_groups_there_are(tmp_path):
+    slides = {f"{name}/s{i}": 2 for name in ("a", "b") for i in range(4)}
+    done = run("check", make_folder(tmp_path / "slides", slides))
+    assert done.exit_code == 0
+    assert "Groups (patients, slides): 4\n" in done.output
+    done = run("check", make_folder(tmp_path / "slides", {"a": 3}))
+    assert "Groups (patients, slides): 4, and 3 images without one\n" in done.output
+    assert "Groups" not in run("check", make_folder(tmp_path / "plain", {"a": 3, "b": 3})).output
+
+
 def test_check_follows_links_where_that_is_wanted(tmp_path):
     root = make_folder(tmp_path / "pets", {"cat": 5, "dog": 5})
     elsewhere = make_folder(tmp_path / "elsewhere", {"cow": 5})

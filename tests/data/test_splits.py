@@ -62,6 +62,31 @@ def test_no_group_is_in_two_splits_and_no_split_is_empty(items, seed):
     assert set(splits) == set(SHARES)
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=3, max_size=150),
+    st.integers(0, 1000),
+)
+def test_an_item_without_a_group_is_one_of_its_own(items, seed):
+    labels = np.array([label for label, _ in items], dtype=np.int64)
+    groups = np.array([f"patient {group}" if group else "" for _, group in items])
+    unique = np.array([group or f"item {i}" for i, group in enumerate(groups)])
+    if len(set(unique)) < 3:
+        with pytest.raises(DataError, match="at least 3 groups"):
+            split_by_group(labels, groups, SHARES, seed)
+        return
+    splits = split_by_group(labels, groups, SHARES, seed)
+    assert len(set(zip(unique, splits, strict=True))) == len(set(unique))
+    assert set(splits) == set(SHARES)
+
+
+def test_items_without_a_group_follow_the_shares():
+    labels = np.tile([0, 1], 500)
+    groups = np.where(np.arange(1000) < 100, "patient", "")
+    splits = split_by_group(labels, groups, SHARES, 0)
+    for name, share in SHARES.items():
+        assert abs((splits == name).mean() - share) < 0.01
+
+
 def test_group_splits_are_stratified_as_far_as_groups_allow():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(100).astype(str), 10)

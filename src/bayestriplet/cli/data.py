@@ -110,6 +110,10 @@ def _print_facts(examined: "Examined") -> None:
     more = f" and {len(examined.seen) - 5} other sizes" if len(examined.seen) > 5 else ""
     colour = "grey" if images.channels == 1 else "colour"
     typer.echo(f"Stored: {', '.join(shown)}{more}")
+    if images.groups is not None:
+        without = int((images.groups == "").sum())
+        said = f", and {without:,} images without one" if without else ""
+        typer.echo(f"Groups (patients, slides): {len(set(images.groups.tolist()) - {''}):,}{said}")
     typer.echo(f"Read as: {images.size} x {images.size}, {colour}")
     if images.bits < FULL:
         typer.echo(f"16-bit files hold {images.bits} bits: {2**images.bits - 1:,} is white.")

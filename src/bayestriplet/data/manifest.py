@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayestriplet.data.listing import Listing
-from bayestriplet.data.splits import SPLITS
+from bayestriplet.data.splits import SPLITS, check_groups_apart
 from bayestriplet.data.table import read_table
 from bayestriplet.errors import DataError
 
@@ -43,7 +42,7 @@ def list_manifest(source: Path, labelled: bool = True) -> Listing:
     splits = np.array([row.split for row in rows], dtype="<U5") if "split" in columns else None
     groups = np.array([row.group for row in rows], dtype=np.str_) if "group" in columns else None
     if splits is not None and groups is not None:
-        _check_groups(source, splits, groups)
+        check_groups_apart(source, splits, groups)
     return Listing(
         name=source.stem,
         source=source,
@@ -95,15 +94,6 @@ def _check_paths(source: Path, rows: list[_Row], paths: tuple[Path, ...]) -> Non
         earlier = first.setdefault(os.path.normpath(path), row.line)
         if earlier != row.line:
             raise DataError(f"{source} lists {row.path} twice, in lines {earlier} and {row.line}")
-
-
-def _check_groups(source: Path, splits: NDArray[np.str_], groups: NDArray[np.str_]) -> None:
-    home: dict[str, str] = {}
-    for group, split in zip(groups.tolist(), splits.tolist(), strict=True):
-        if home.setdefault(group, split) != split:
-            raise DataError(
-                f"{source} puts group {group!r} into {home[group]} and {split}; a group must stay in one"
-            )
 
 
 def _show_lines(lines: list[int]) -> str:

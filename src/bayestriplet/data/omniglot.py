@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from bayestriplet.data.folder import FolderReader, Inside, check_classes, collect, count_ignored
+from bayestriplet.data.folder import FolderReader, FoundImage, Inside, check_classes, collect, count_ignored
 from bayestriplet.data.listing import Listing
 from bayestriplet.errors import DataError
 
@@ -26,7 +26,7 @@ def list_omniglot(root: Path, *, follow_links: bool = False) -> Listing:
             f"{root} lacks {' and '.join(missing)}; unpack {BACKGROUND}.zip and {EVALUATION}.zip there"
         )
     split_of = _split_alphabets(root, parts)
-    found: list[tuple[str | None, str, Path]] = []
+    found: list[FoundImage] = []
     ignored, links = top.ignored + len(top.images), top.links
     for part in (BACKGROUND, EVALUATION):
         for alphabet in parts[part].folders:
@@ -34,7 +34,8 @@ def list_omniglot(root: Path, *, follow_links: bool = False) -> Listing:
             characters = {folder.name: reader.look_into(folder) for folder in inside.folders}
             check_classes(alphabet, inside, characters)
             for name, drawings in characters.items():
-                found += [(split_of[alphabet], f"{alphabet.name}/{name}", path) for path in drawings.images]
+                label = f"{alphabet.name}/{name}"
+                found += [FoundImage(path, label, "", split_of[alphabet]) for path in drawings.images]
             more, linked = count_ignored(inside, characters)
             ignored, links = ignored + more, links + linked
     listing = collect(root, found, ignored, links)

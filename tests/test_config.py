@@ -69,3 +69,14 @@ def test_files_that_are_no_toml_are_one_line(tmp_path):
 
 def test_every_option_is_described():
     assert all(field.description for field in TrainConfig.model_fields.values())
+
+
+def test_a_file_of_class_splits_means_the_same_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = make_config({"data": "digits", "split_by": "class:mine.csv"}, "test")
+    assert config.split_by == f"class:{tmp_path / 'mine.csv'}"
+    assert make_config({"data": "digits", "split_by": "class"}, "test").split_by == "class"
+    with pytest.raises(
+        InputError, match=r"train: split_by must be item, .*; got 'clas'; did you mean 'class'"
+    ):
+        make_config({"data": "digits", "split_by": "clas"}, "train")

@@ -204,7 +204,7 @@ class Run:
         """Return what is nearest to each query, and what their classes say about it.
 
         Queries are whatever :meth:`encode` takes, or vectors (N, D); options are those of
-        :meth:`Index.search`: where, exclude_self.
+        :meth:`Index.search`: where, exclude_self, exclude_group.
         """
         return SearchResult(tuple(Index.open(self.path, store).search(queries, k, **options)))
 

@@ -4,8 +4,11 @@ import difflib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
+from pathlib import Path
 
 from bayestriplet.errors import InputError, InputTypeError
+
+SPLIT_BY = ("item", "group", "class")
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
@@ -60,3 +63,14 @@ def check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"seeds must hold different numbers; got {list(numbers)}")
     return numbers
+
+
+def check_split_by(value: object) -> tuple[str, Path | None]:
+    """Return what data are split by, and the absolute path of FILE where ``value`` is class:FILE."""
+    kind, colon, file = value.partition(":") if isinstance(value, str) else (value, "", "")
+    if colon and kind == "class" and file:
+        return "class", Path(file).expanduser().absolute()
+    if colon or kind not in SPLIT_BY:
+        hint = nearest(kind, SPLIT_BY) if isinstance(kind, str) and not colon else ""
+        raise InputError(f"split_by must be item, group, class or class:FILE.csv; got {value!r}{hint}")
+    return str(kind), None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from bayestriplet.checks import nearest
+from bayestriplet.checks import check_split_by, nearest
 from bayestriplet.errors import InputError
 from bayestriplet.methods import LOSS_RATE, MANY, METHODS, NEGATIVES_OF_MANY, RATE, having, listed
 
@@ -23,10 +23,16 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str = Field(
-        description="mnist, digits, pathmnist:FILE.npz, crc:FOLDER, a folder, or a CSV manifest."
+        description="mnist, digits, pathmnist:FILE.npz, crc:FOLDER, omniglot:FOLDER, cub:FOLDER, a folder, "
+        "or a CSV manifest."
     )
     method: str = Field("but", description="How triplets are found and compared.")
     recipe: Literal["default", "paper"] = Field("default", description="Values of all options not given.")
+    split_by: str | None = Field(
+        None,
+        description="What is never in two splits: item, group, class, or class:FILE.csv, "
+        "which names the split of every class.",
+    )
     per_class: int | None = Field(
         None, ge=1, description="Few labels: train on at most this many items per class."
     )
@@ -124,6 +130,15 @@ class TrainConfig(BaseModel):
                 f"there is no method {value!r}{nearest(value, METHODS)}; known: {', '.join(METHODS)}"
             )
         return value
+
+    @field_validator("split_by")
+    @classmethod
+    def _check_split_by(cls, value: str | None) -> str | None:
+        """Make the path of class:FILE absolute, so that it means the same from any folder."""
+        if value is None:
+            return None
+        kind, file = check_split_by(value)
+        return kind if file is None else f"{kind}:{file}"
 
     @field_validator("width")
     @classmethod

@@ -31,7 +31,7 @@ def test_list_names_every_set_and_whether_it_is_here():
     done = run("list")
     assert done.exit_code == 0
     rows = {line.split("│")[1].strip(): line for line in done.output.splitlines() if "│" in line}
-    assert {"mnist", "digits", "crc", "pathmnist"} <= set(rows)
+    assert {"mnist", "digits", "crc", "pathmnist", "omniglot", "cub"} <= set(rows)
     assert "no" in rows["mnist"].split("│")[6]
     assert "yes" in rows["digits"].split("│")[6]
 
@@ -50,6 +50,23 @@ def test_list_names_every_set_and_whether_it_is_here():
         ),
         ("pathmnist", ["https://zenodo.org/records/10519652", "a8b06965200029087d5bd730944a56c1"]),
         ("digits", ["nothing to download", "bayestriplet train digits"]),
+        (
+            "omniglot",
+            [
+                "https://github.com/brendenlake/omniglot",
+                "images_background.zip and images_evaluation.zip",
+                "unpack both into one folder.",
+                "bayestriplet train omniglot:/path/to/omniglot",
+            ],
+        ),
+        (
+            "cub",
+            [
+                "vision.caltech.edu",
+                "CUB_200_2011.tgz, about 1.1 GB; unpack it.",
+                "train cub:/path/to/CUB_200_2011",
+            ],
+        ),
     ],
 )
 def test_get_says_where_to_get_what_it_does_not_download(name, said):
@@ -98,6 +115,16 @@ def test_check_says_how_many_bits_16_bit_files_hold(tmp_path, bits, said):
     done = run("check", tmp_path)
     assert done.exit_code == 0
     assert said in done.output if said else "16-bit" not in done.output
+
+
+def test_check_says_how_many_groups_there_are(tmp_path):
+    slides = {f"{name}/s{i}": 2 for name in ("a", "b") for i in range(4)}
+    done = run("check", make_folder(tmp_path / "slides", slides))
+    assert done.exit_code == 0
+    assert "Groups (patients, slides): 4\n" in done.output
+    done = run("check", make_folder(tmp_path / "slides", {"a": 3}))
+    assert "Groups (patients, slides): 4, and 3 images without one\n" in done.output
+    assert "Groups" not in run("check", make_folder(tmp_path / "plain", {"a": 3, "b": 3})).output
 
 
 def test_check_follows_links_where_that_is_wanted(tmp_path):
@@ -164,3 +191,17 @@ def test_a_progress_bar_is_shown_on_a_terminal_only(capfd, monkeypatch):
     with command.progress_bar() as progress:
         progress("downloading", 5, 0)
     assert "downloading" in capfd.readouterr().err
+
+
+def test_check_splits_by_class(tmp_path):
+    root = make_folder(tmp_path / "pets", dict.fromkeys("abcdef", 3))
+    done = run("check", root, "--split-by", "class", "--seed", "1")
+    assert done.exit_code == 0
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.output.splitlines()]
+    rows = [row for row in cells if row and row[0] in "abcdef"]
+    assert (
+        sorted(row[1:4] for row in rows)
+        == [["0", "0", "3"]] * 2 + [["0", "3", "0"]] * 2 + [["3", "0", "0"]] * 2
+    )
+    assert "Warning" not in done.output
+    assert "nothing can be measured" in run("check", root).output

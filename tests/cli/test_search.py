@@ -180,7 +180,7 @@ def test_search_prints_the_vote_and_a_table(indexed, query, call):
 
 def test_json_has_the_keys_that_are_documented(indexed, query, call, tmp_path):
     found = json.loads(call("search", indexed, query, "--json", "--where", "label=3")[1])
-    assert list(found) == ["query", "neighbours", "vote", "probabilities", "novelty"]
+    assert list(found) == ["query", "neighbours", "vote", "probabilities", "novelty", "excluded_group"]
     assert list(found["neighbours"][0]) == ["rank", "id", "label", "distance", "path"]
     assert len(found["neighbours"]) == 10
     assert found["vote"] == {"label": "3", "share": 1.0, "tied": []}
@@ -220,6 +220,34 @@ def test_the_own_picture_can_be_left_out(indexed, call, tmp_path):
     assert (nearest["id"], nearest["distance"]) == (f"digits/digits/{number}", 0.0)
     others = json.loads(call("search", indexed, own, "--json", "--exclude-self")[1])["neighbours"]
     assert nearest["id"] not in [one["id"] for one in others]
+
+
+def test_other_patients_only(digits_run, call, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    rows = []
+    for i in range(30):
+        save_scan(i, tmp_path / f"{i}.png")
+        rows.append(f"{i}.png,{DIGITS.target[i]},P{i % 3}")
+    (tmp_path / "list.csv").write_text("path,label,group\n" + "\n".join(rows))
+    assert call("index", run, tmp_path / "list.csv")[0] == 0
+    query = tmp_path / "4.png"
+    code, said, errors = call("search", run, query, "--exclude-group", "P1", "-k", "30", "--json")
+    assert (code, errors) == (0, "")
+    found = json.loads(said)
+    assert found["excluded_group"] == "P1"
+    assert {int(Path(one["path"]).stem) % 3 for one in found["neighbours"]} == {0, 2}
+    assert len(found["neighbours"]) == 20
+    conditions = ["--where", "group!=P1", "--where", "group!=P2", "--where", "label!=3"]
+    found = json.loads(call("search", run, query, *conditions, "-k", "30", "--json")[1])
+    expected = {i for i in range(0, 30, 3) if DIGITS.target[i] != 3}
+    assert {int(Path(one["path"]).stem) for one in found["neighbours"]} == expected
+    assert found["excluded_group"] is None
+    code, _, errors = call("search", run, query, "--exclude-group", "P9")
+    assert (code, errors) == (0, "Note: the index has no group 'P9', so that nothing was left out\n")
+    assert_one_line(call("search", run, query, "--exclude-group", ""), "an empty group is no group")
+    assert_one_line(call("search", run, query, "--where", "group!="), "--where group!= excludes nothing")
+    both = ["--where", "label=3", "--where", "label!=3"]
+    assert_one_line(call("search", run, query, *both), "label '3' is both asked for and excluded")
 
 
 def test_a_montage_is_a_picture(indexed, query, call, tmp_path):

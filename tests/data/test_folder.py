@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from bayestriplet.data.dataset import few_items
+from bayestriplet.data.folder import list_folder
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
 from tests.data.pictures import make_folder, noise, save_picture
@@ -83,6 +84,43 @@ def test_a_missing_split_folder_is_taken_from_train(tmp_path, present, expected)
     assert counts(open_data(str(tmp_path))) == expected
 
 
+def test_slide_folders_in_a_class_are_groups_that_stay_together(tmp_path):
+    slides = {f"{name}/s{i}": 4 for name in ("a", "b") for i in range(10)}
+    images = open_data(str(make_folder(tmp_path, {**slides, "b/only": 4})))
+    assert images.classes == ("a", "b")
+    assert len(images) == 84
+    assert all(name.split("/")[1] == group for name, group in zip(images.ids, images.groups, strict=True))
+    assert set(images.groups) == {*(f"s{i}" for i in range(10)), "only"}  # of both classes: one slide
+    homes = set(zip(images.groups.tolist(), images.splits.tolist(), strict=True))
+    assert len(homes) == 11
+    assert {split for _, split in homes} == {"train", "val", "test"}
+
+
+def test_images_beside_slide_folders_have_no_group_and_are_split_one_by_one(tmp_path):
+    make_folder(tmp_path, {"a": 40, "b": 40, "a/s1": 5, "b/s1": 5, "b/s2": 5})
+    (tmp_path / "a" / "s1" / "notes.txt").write_text("x")
+    (tmp_path / "a" / "empty").mkdir()
+    images = open_data(str(tmp_path))
+    assert len(images) == 95
+    for name, group in zip(images.ids, images.groups, strict=True):
+        assert group == (name.split("/")[1] if name.count("/") == 2 else "")
+    for split in ("train", "val", "test"):  # those without a group are in all splits
+        assert (images.groups[images.indices(split)] == "").any()
+    for group in ("s1", "s2"):
+        assert len(set(images.splits[images.groups == group])) == 1
+    assert list_folder(tmp_path).ignored == 2
+
+
+def test_split_folders_may_hold_slide_folders(tmp_path):
+    make_folder(tmp_path / "train", {f"{name}/s{i}": 3 for name in ("a", "b") for i in range(6)})
+    make_folder(tmp_path / "test", {"a/t1": 3, "b/t1": 3, "a": 2})
+    images = open_data(str(tmp_path))
+    assert (images.splits[np.char.startswith(images.groups, "t")] == "test").all()
+    assert len(set(zip(images.groups.tolist(), images.splits.tolist(), strict=True))) == 8
+    assert counts(images)["test"] == 8
+    assert set(images.splits[np.char.startswith(images.groups, "s")]) == {"train", "val"}
+
+
 def test_names_that_differ_by_extension_or_case_are_different_images(tmp_path):
     make_folder(tmp_path, {"a": 2, "b": 2})
     for name in ("x.png", "x.jpg", "X.png", "x.PNG"):
@@ -135,6 +173,27 @@ def nested(root):
     make_folder(root, {"a": 3})
 
 
+def nested_below_images(root):
+    make_folder(root, {"a": 3, "b": 3})
+    make_folder(root / "b" / "slide", {"deep/deeper": 2})
+
+
+def bare_slides(root):
+    make_folder(root, {"a": 3})
+    (root / "b" / "slide" / "empty").mkdir(parents=True)
+
+
+def slide_of_other_type(root):
+    make_folder(root, {"a": 3})
+    (root / "b" / "slide").mkdir(parents=True)
+    (root / "b" / "slide" / "whole.svs").write_bytes(b"x")
+
+
+def slide_in_two_splits(root):
+    for split in ("train", "test"):
+        make_folder(root / split, {"a/s1": 3, "b/s2": 3})
+
+
 def no_train(root):
     make_folder(root / "val", {"a": 3, "b": 3})
 
@@ -155,7 +214,11 @@ def other_beside(root):
         (no_classes, r"set has files but no class folders; expected"),
         (single, r"set has the single class 'a'; at least two are needed"),
         (bare_class, r"class folder .*b holds no images \(png, jpg"),
-        (nested, r"class folder .*b holds no images .*, only folders; images must lie directly in it"),
+        (nested, r"slide folder .*b/inner holds folders of its own: images must lie directly in a class"),
+        (nested_below_images, r"slide folder .*b/slide holds folders of its own"),
+        (bare_slides, r"class folder .*b holds no images .*, neither directly nor in its folders"),
+        (slide_of_other_type, r"class folder .*b holds no images .* only \.svs files; cut whole slides"),
+        (slide_in_two_splits, r"set puts group 's1' into test and train; a group must stay in one"),
         (no_train, r"set has val but no train folder"),
         (unlabelled_splits, r"test has files but no class folders"),
         (other_beside, r"set has masks beside train, val or test; rename or move them"),

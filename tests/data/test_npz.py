@@ -2,7 +2,10 @@ import zipfile
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from bayestriplet.cli import data
+from bayestriplet.data.dataset import few_items
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
 from tests.data.pictures import noise
@@ -185,3 +188,43 @@ def find_all(content, pattern):
     while place >= 0:
         yield place
         place = content.find(pattern, place + 1)
+
+
+def test_splits_of_different_classes_are_opened_and_checked_as_they_are(tmp_path):
+    made = arrays(shape=(20, 20))
+    for start, split in ((0, "train"), (5, "val"), (8, "test")):
+        made[f"{split}_labels"] = start + np.arange(len(made[f"{split}_labels"])) % 3
+    images = open_data(write(tmp_path / "glyphs.npz", made))
+    for split in ("train", "val", "test"):
+        assert (images.labels[images.indices(split)] == made[f"{split}_labels"]).all()
+    assert images.classes[4] == "4"  # a label that no image has
+    assert few_items(images) == []
+    done = CliRunner().invoke(data.app, ["check", str(tmp_path / "glyphs.npz")])
+    assert done.exit_code == 0
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.output.splitlines()]
+    assert ["0", "10", "0", "0", "10"] in cells
+    assert ["5", "0", "4", "0", "4"] in cells
+    assert ["8", "0", "0", "5", "5"] in cells
+    assert "training images" not in done.output
+
+
+def test_classes_are_named_by_the_file(tmp_path):
+    names = np.array(["Greek/alpha", "Greek/beta", "Latin/a", "Latin/b"])
+    images = open_data(write(tmp_path / "glyphs.npz", arrays(4, (20, 20)) | {"classes": names}))
+    assert images.classes == tuple(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (np.array(["a", "b", "c"]), r"classes must hold 4 different names; got 3"),
+        (np.array(["a", "b", "c", "a"]), r"classes must hold 4 different names; got 3"),
+        (np.arange(4), r"classes must be a list of names as text; got int64 of shape \(4,\)"),
+        (np.array([["a", "b"], ["c", "d"]]), r"classes must be a list of names as text; got .* \(2, 2\)"),
+        (np.array(["a", "b", "c", "d"], dtype=object), r"classes does not hold the object"),
+    ],
+)
+def test_wrong_names_of_classes_are_one_line(tmp_path, names, message):
+    with pytest.raises(DataError, match=message) as caught:
+        open_data(write(tmp_path / "glyphs.npz", arrays(4, (20, 20)) | {"classes": names}))
+    assert "\n" not in str(caught.value)

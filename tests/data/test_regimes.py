@@ -58,3 +58,15 @@ def test_classes_held_out_leave_all_splits_and_the_others_move_up():
 def test_classes_that_cannot_be_held_out_are_one_line(names, message):
     with pytest.raises(InputError, match=message):
         hold_out(open_data("digits"), names)
+
+
+def test_regimes_leave_classes_apart_that_the_splits_keep_apart():
+    images = open_data("digits", split_by="class")
+    trained = np.flatnonzero(counts(images, "train"))
+    noisy = make_noisy(images, 0.5, seed=0)
+    assert np.flatnonzero(counts(noisy, "train")).tolist() == trained.tolist()
+    assert ((noisy.labels != images.labels).mean() / (images.splits == "train").mean()).round(2) == 0.5
+    tail = counts(make_imbalanced(images, 20, seed=0), "train")[trained]
+    np.testing.assert_allclose(
+        tail / counts(images, "train")[trained], 20.0 ** (-np.arange(6) / 5), atol=0.01
+    )

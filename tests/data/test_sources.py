@@ -115,8 +115,8 @@ def test_wrong_options_are_refused(options, error, message):
         open_data("digits", **options)
 
 
-def test_data_needs_neither_torch_nor_pillow_to_be_imported():
-    code = "import sys, bayestriplet.data.sources; print({'torch', 'PIL', 'sklearn'} & set(sys.modules))"
+def test_data_needs_neither_torch_nor_scikit_learn_to_be_imported():
+    code = "import sys, bayestriplet.data.sources; print({'torch', 'sklearn'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()", done.stderr
 

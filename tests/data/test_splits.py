@@ -7,6 +7,7 @@ from bayestriplet.data.splits import (
     SHARES,
     choose_per_class,
     complete_splits,
+    split_by_class,
     split_by_group,
     split_stratified,
 )
@@ -59,6 +60,31 @@ def test_no_group_is_in_two_splits_and_no_split_is_empty(items, seed):
     splits = split_by_group(labels, groups, SHARES, seed)
     assert len(set(zip(groups, splits, strict=True))) == len(set(groups))
     assert set(splits) == set(SHARES)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=3, max_size=150),
+    st.integers(0, 1000),
+)
+def test_an_item_without_a_group_is_one_of_its_own(items, seed):
+    labels = np.array([label for label, _ in items], dtype=np.int64)
+    groups = np.array([f"patient {group}" if group else "" for _, group in items])
+    unique = np.array([group or f"item {i}" for i, group in enumerate(groups)])
+    if len(set(unique)) < 3:
+        with pytest.raises(DataError, match="at least 3 groups"):
+            split_by_group(labels, groups, SHARES, seed)
+        return
+    splits = split_by_group(labels, groups, SHARES, seed)
+    assert len(set(zip(unique, splits, strict=True))) == len(set(unique))
+    assert set(splits) == set(SHARES)
+
+
+def test_items_without_a_group_follow_the_shares():
+    labels = np.tile([0, 1], 500)
+    groups = np.where(np.arange(1000) < 100, "patient", "")
+    splits = split_by_group(labels, groups, SHARES, 0)
+    for name, share in SHARES.items():
+        assert abs((splits == name).mean() - share) < 0.01
 
 
 def test_group_splits_are_stratified_as_far_as_groups_allow():
@@ -115,3 +141,32 @@ def test_a_subset_limits_train_and_leaves_the_rest_whole(labels, per_class):
         mine = (splits == "train") & (labels == label)
         kept = ((splits == "train") & (labels == label))[keep].sum()
         assert kept == min(per_class, mine.sum())
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(6, (2, 2, 2)), (7, (3, 2, 2)), (20, (14, 3, 3)), (800, (560, 120, 120))]
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whole_classes_follow_the_shares_with_two_at_least_in_every_split(number, expected, seed):
+    labels = np.random.default_rng(5).permutation(np.repeat(np.arange(number), 1 + np.arange(number) % 4))
+    splits = split_by_class(labels, SHARES, seed)
+    assert tuple(len(np.unique(labels[splits == name])) for name in SHARES) == expected
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=120), st.integers(0, 1000))
+def test_no_class_is_in_two_splits(values, seed):
+    labels = np.array(values, dtype=np.int64)
+    if len(set(values)) < 6:
+        with pytest.raises(DataError, match=r"by class needs at least 6 classes; there are \d"):
+            split_by_class(labels, SHARES, seed)
+        return
+    splits = split_by_class(labels, SHARES, seed)
+    assert len(set(zip(values, splits.tolist(), strict=True))) == len(set(values))
+    assert set(splits) == set(SHARES)
+
+
+def test_class_splits_are_seeded():
+    labels = np.repeat(np.arange(30), 4)
+    first, again, other = (split_by_class(labels, SHARES, seed) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()

@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,6 +102,48 @@ def test_a_manifest_gives_groups_and_a_changed_label_is_a_change(run, scans):
         "path,label,group\n" + "\n".join([rows[0].replace(f",{rows[0][0]},", ",other,"), *rows[1:]])
     )
     assert counts(index.update(str(manifest))) == (0, 1, 0, 99)
+
+
+@pytest.mark.parametrize("name", [None, "index.db"])
+def test_the_items_of_a_patient_can_be_left_out(run, tmp_path, name):
+    store = None if name is None else str(tmp_path / name)
+    index = bt.Index.open(run, store)
+    groups = ["P7"] * 6 + ["P8"] * 3 + [""]
+    index.add([scan(i) for i in range(10)], ids=[str(i) for i in range(10)], groups=groups)
+    answer = index.search(scan(0), exclude_group="P7")[0]
+    assert {one.id for one in answer.neighbours} == {"6", "7", "8", "9"}  # all that are left
+    assert answer.excluded_group == answer.to_json()["excluded_group"] == "P7"
+    same = index.search(scan(0), where=["group!=P7"])[0]
+    assert (same.neighbours, same.excluded_group) == (answer.neighbours, None)
+    assert [one.id for one in index.search(scan(0), where=["group!=P7", "group!=P8"])[0].neighbours] == ["9"]
+    own = index.search(scan(6), where={"group": "P8"}, exclude_self=True, exclude_group="P7")[0]
+    assert {one.id for one in own.neighbours} == {"7", "8"}
+    assert index.search(scan(0), where={"group": ""}, exclude_group="P7")[0].neighbours[0].id == "9"
+    assert (index.has_group("P7"), index.has_group("P9")) == (True, False)
+
+
+def test_slide_folders_of_a_class_are_the_groups_of_its_items(run, tmp_path):
+    for i in range(12):
+        of_slide = tmp_path / "tiles" / "TUM" / f"slide{i % 3}" if i else tmp_path / "tiles" / "TUM"
+        of_slide.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(scan(i)).save(of_slide / f"{i}.png")
+    index = bt.Index.open(run)
+    assert counts(index.update(str(tmp_path / "tiles"))) == (12, 0, 0, 0)
+    assert {one.id: one.group for one in index.store.items()} == {
+        "tiles/TUM/0.png": "", **{f"tiles/TUM/slide{i % 3}/{i}.png": f"slide{i % 3}" for i in range(1, 12)}
+    }  # fmt: skip
+    found = index.search(scan(4), k=12, exclude_group="slide1")[0].neighbours
+    assert {int(Path(one.path).stem) for one in found} == {i for i in range(12) if i % 3 != 1}
+
+
+def test_nothing_is_found_where_every_item_is_of_the_group_that_is_left_out(run):
+    index = bt.Index.open(run)
+    index.add([scan(i) for i in range(3)], groups=["P7"] * 3)
+    assert index.search(scan(0), exclude_group="P7")[0].neighbours == ()
+    with pytest.raises(InputError, match=r"no item of the index has group!=P7$"):
+        index.search(scan(0), where=["group!=P7"])
+    with pytest.raises(InputError, match="group 'P7' is both asked for and excluded"):
+        index.search(scan(0), where={"group": "P7"}, exclude_group="P7")
 
 
 def test_a_bad_file_is_named_and_nothing_changes_or_it_is_left_out(run, scans):

@@ -14,6 +14,7 @@ import pytest
 
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval import memory
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.lance import LanceStore
 from bayestriplet.retrieval.lance_tables import hash_manifests, reason_in_words
 from bayestriplet.retrieval.memory import Memory
@@ -136,7 +137,7 @@ def test_a_changed_table_is_noticed_by_a_store_that_has_searched(tmp_path):
     assert store.count() == 5
     local(tmp_path).write("print", DIM, [make_rows(range(5, 8))], ["set/0"])
     assert store.count() == 7
-    assert store.search(make_rows([6]).vectors, 1, {})[0][0].item.id == "set/6"
+    assert store.search(make_rows([6]).vectors, 1, [])[0][0].item.id == "set/6"
     assert len(list((tmp_path / "index" / "snapshot").iterdir())) == 1  # older copies are gone
 
 
@@ -148,7 +149,7 @@ def test_searching_a_table_that_has_not_changed_does_not_load_lancedb(tmp_path):
         "import sys, numpy\nfrom pathlib import Path\n"
         "from bayestriplet.retrieval.stores import open_store\n"
         f"store = open_store(Path('run'), {str(tmp_path / 'index')!r})\n"
-        f"print(len(store.search(numpy.zeros((1, {DIM}), 'float32'), 3, {{}})[0]))\n"
+        f"print(len(store.search(numpy.zeros((1, {DIM}), 'float32'), 3, [])[0]))\n"
         "print([name for name in ('lancedb', 'pyarrow', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -174,7 +175,7 @@ def test_a_damaged_copy_is_made_again(tmp_path, name, damage):
     path.write_bytes(DAMAGES[damage](whole))
     store, rows = local(tmp_path), make_rows(range(50))
     assert store.items() == list(rows.items)
-    assert [hits[0].item for hits in store.search(rows.vectors, 1, {})] == list(rows.items)
+    assert [hits[0].item for hits in store.search(rows.vectors, 1, [])] == list(rows.items)
     assert path.read_bytes() == whole
 
 
@@ -252,12 +253,12 @@ def test_large_tables_are_searched_approximately_with_the_recall_said(tmp_path, 
     opened = local(tmp_path)  # from the copy on disk
     queries = make_rows(range(200), seed=3).vectors
     exact = Memory("", "", rows.vectors, opened._memory(opened._key()).columns)
-    found, right = opened.search(queries, 10, {}), exact.search(queries, 10, {})
+    found, right = opened.search(queries, 10, []), exact.search(queries, 10, [])
     pairs = [({h.item.id for h in a}, {h.item.id for h in b}) for a, b in zip(found, right, strict=True)]
     assert np.mean([len(a & b) / 10 for a, b in pairs]) >= 0.99
-    some = opened.search(queries[:5], 10, {"group": "g1"})  # among some items, exactly
+    some = opened.search(queries[:5], 10, [Condition("group", "g1")])  # among some items, exactly
     assert [[h.item.id for h in hits] for hits in some] == [
-        [h.item.id for h in hits] for hits in exact.search(queries[:5], 10, {"group": "g1"})
+        [h.item.id for h in hits] for hits in exact.search(queries[:5], 10, [Condition("group", "g1")])
     ]
 
 
@@ -338,7 +339,7 @@ def test_what_was_taken_out_and_purged_is_in_no_file(tmp_path, number):
     assert find_bytes(tmp_path / "index", *secrets) == []
     assert versions(tmp_path) == 1
     query = make_rows([99]).vectors
-    assert store.search(query, 1, {})[0][0].item.id == "set/99"
+    assert store.search(query, 1, [])[0][0].item.id == "set/99"
     assert store.thumbnails(["set/99"]) == {"set/99": b"other"}
     assert store.fingerprint() == "print"
 

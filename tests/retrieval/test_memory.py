@@ -3,6 +3,7 @@ import pytest
 
 from bayestriplet.retrieval.cells import Cells, recall_of
 from bayestriplet.retrieval.columns import Column
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS
 from bayestriplet.retrieval.memory import Memory
 
@@ -18,12 +19,14 @@ def test_a_column_gives_back_its_strings_also_from_disk(tmp_path, values):
         assert one.take(np.array([len(values) - 1, 0])) == [values[-1], values[0]]
         assert one.take(np.array([], np.int64)) == []
         for value in {*values, "none"}:
-            assert one.rows(value).tolist() == [i for i, v in enumerate(values) if v == value]
+            assert np.flatnonzero(one.holds(value)).tolist() == [
+                i for i, v in enumerate(values) if v == value
+            ]
 
 
 def test_an_empty_column_is_no_problem():
     assert Column.of([]).take() == []
-    assert Column.of([]).rows("x").tolist() == []
+    assert Column.of([]).holds("x").tolist() == []
 
 
 def test_recall_counts_distances_so_that_either_of_two_that_coincide_is_right():
@@ -67,6 +70,21 @@ def test_a_search_in_cells_returns_as_many_as_are_wanted(k):
     vectors = (10 * np.eye(8)[rng.integers(0, 8, 2000)] + rng.normal(size=(2000, 8))).astype(np.float32)
     columns = {field: Column.of([f"{field}{i}" for i in range(2000)]) for field in FIELDS}
     cells = Cells.build(vectors)
-    hits = Memory("key", "print", vectors, columns, cells).search(vectors[:5], k, {})
+    hits = Memory("key", "print", vectors, columns, cells).search(vectors[:5], k, [])
     assert [len(one) for one in hits] == [k] * 5
     assert [one[0].item.id for one in hits] == [f"id{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize("block", [7, 64, 10_000])
+def test_a_search_without_a_group_is_exact_also_in_cells_and_in_blocks(monkeypatch, block):
+    monkeypatch.setattr("bayestriplet.retrieval.memory.BLOCK_ROWS", block)
+    vectors = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
+    columns = {field: Column.of([f"{field}{i}" for i in range(500)]) for field in FIELDS}
+    columns["group"] = Column.of([f"P{i % 5}" for i in range(500)])
+    memory = Memory("key", "print", vectors, columns, Cells.build(vectors))
+    others = np.flatnonzero(np.arange(500) % 5 != 2)
+    for k in (3, 450):
+        found = memory.search(vectors[:4], k, [Condition("group", "P2", is_excluded=True)])
+        for query, hits in zip(vectors[:4], found, strict=True):
+            nearest = others[np.linalg.norm(vectors[others] - query, axis=1).argsort()[:k]]
+            assert [hit.item.id for hit in hits] == [f"id{row}" for row in nearest]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bayestriplet.errors import InputError, StateError
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.lance import LanceStore
 from bayestriplet.retrieval.milvus import MilvusStore
 from bayestriplet.retrieval.sets import IndexedSet, Registration, Removal
@@ -29,7 +30,7 @@ def test_an_empty_store_says_so(reopen):
     assert store.count() == 0
     assert store.items() == []
     with pytest.raises(StateError, match="holds no index"):
-        store.search(np.zeros((1, DIM), np.float32), 1, {})
+        store.search(np.zeros((1, DIM), np.float32), 1, [])
     assert reopen().fingerprint() is None  # asking has made nothing
 
 
@@ -124,7 +125,7 @@ def test_a_change_adds_replaces_and_removes_and_leaves_the_rest(reopen):
     store.write("print", DIM, [make_rows(range(20, 35), label="new", seed=1)], ["set/0", "set/7"])
     labels = {item.id: item.label for item in store.items()}
     assert labels == {f"set/{n}": "new" if n >= 20 else "a" for n in range(35) if n not in (0, 7)}
-    found = store.search(make_rows([20], seed=1).vectors, 1, {})[0][0]
+    found = store.search(make_rows([20], seed=1).vectors, 1, [])[0][0]
     assert (found.item.id, found.item.label) == ("set/20", "new")
     assert found.distance == pytest.approx(0, abs=1e-3)
     store.write("print", DIM, [], ["set/1"])
@@ -150,7 +151,7 @@ def test_many_neighbours_and_those_of_a_rare_label_are_exact(reopen):
     queries = make_rows(range(5), seed=9).vectors
     everything = np.concatenate([part.vectors for part in parts])
     ids = [item.id for part in parts for item in part.items]
-    for where, k, part in (({}, 500, slice(None)), ({"label": "l3"}, 10, slice(600, 800))):
+    for where, k, part in (([], 500, slice(None)), ([Condition("label", "l3")], 10, slice(600, 800))):
         for query, hits in zip(queries, store.search(queries, k, where), strict=True):
             distances = np.linalg.norm(everything[part] - query, axis=1)
             nearest = [ids[part][n] for n in distances.argsort()[:k]]
@@ -168,7 +169,7 @@ def test_the_nearest_are_those_of_a_slow_loop(reopen):
     store, rows = reopen(), make_rows(range(300))
     store.write("print", DIM, [rows], [])
     queries = make_rows(range(5), seed=9).vectors
-    for query, hits in zip(queries, store.search(queries, 7, {}), strict=True):
+    for query, hits in zip(queries, store.search(queries, 7, []), strict=True):
         distances = [float(np.sqrt(((vector - query) ** 2).sum())) for vector in rows.vectors]
         order = sorted(range(300), key=lambda n: distances[n])[:7]
         assert [hit.item for hit in hits] == [rows.items[n] for n in order]
@@ -178,18 +179,36 @@ def test_the_nearest_are_those_of_a_slow_loop(reopen):
 def test_fewer_items_than_asked_for_are_all_found(reopen):
     store = reopen()
     store.write("print", DIM, [make_rows(range(3))], [])
-    assert [len(hits) for hits in store.search(make_rows(range(2)).vectors, 10, {})] == [3, 3]
+    assert [len(hits) for hits in store.search(make_rows(range(2)).vectors, 10, [])] == [3, 3]
 
 
 def test_conditions_hold_for_every_hit_whatever_is_in_them(reopen):
     store, odd = reopen(), "it's \"a\" \\ 'name' ü"
     store.write("print", DIM, [make_rows(range(20)), make_rows(range(20, 40), label=odd)], [])
     query = make_rows([3], seed=5).vectors
-    hits = store.search(query, 40, {"label": odd})[0]
+    hits = store.search(query, 40, [Condition("label", odd)])[0]
     assert sorted(hit.item.id for hit in hits) == sorted(f"set/{n}" for n in range(20, 40))
-    hits = store.search(query, 40, {"label": odd, "group": "g1"})[0]
+    hits = store.search(query, 40, [Condition("label", odd), Condition("group", "g1")])[0]
     assert sorted(hit.item.id for hit in hits) == sorted(f"set/{n}" for n in range(20, 40) if n % 3 == 1)
-    assert store.search(query, 5, {"label": "none"}) == [[]]
+    assert store.search(query, 5, [Condition("label", "none")]) == [[]]
+
+
+def test_items_of_a_group_are_left_out_exactly_and_those_without_one_stay(reopen):
+    store, odd = reopen(), 'it\'s "P7" \\ ü'
+    rows = make_rows(range(600))
+    groups = ["", odd, "P8", "P9"]
+    items = tuple(one._replace(group=groups[n % 4]) for n, one in enumerate(rows.items))
+    store.write("print", DIM, [replace(rows, items=items)], [])
+    assert store.groups() == dict.fromkeys(groups, 150)
+    queries = make_rows(range(5), seed=9).vectors
+    for left_out, k in (([odd], 10), ([odd, "P8"], 10), ([odd, "P8", "P9"], 1000), (["none"], 1000)):
+        where = [Condition("group", name, is_excluded=True) for name in left_out]
+        for query, hits in zip(queries, store.search(queries, k, where), strict=True):
+            order = np.linalg.norm(rows.vectors - query, axis=1).argsort()
+            expected = [items[n].id for n in order if items[n].group not in left_out][:k]
+            assert [hit.item.id for hit in hits] == expected
+    both = [Condition("group", "P8"), Condition("label", "a", is_excluded=True)]
+    assert store.search(queries[:1], 3, both) == [[]]
 
 
 def test_a_store_that_cannot_be_reached_is_one_line(tmp_path):

@@ -36,6 +36,14 @@ def test_its_indexes_are_searched(old, store):
     assert max(found[0].probabilities, key=found[0].probabilities.get) == "1"
 
 
+@pytest.mark.parametrize("store", [None, "milvus.db"])
+def test_its_indexes_are_searched_without_a_label_and_without_a_group(old, store):
+    options = {"k": 100, "store": None if store is None else str(old / store)}
+    found = bt.Run(old).search(digit(1), where=["label!=1"], exclude_group="P7", **options)[0]
+    everything = bt.Run(old).search(digit(1), **options)[0].neighbours
+    assert [one.id for one in found.neighbours] == [one.id for one in everything if one.label != "1"]
+
+
 def test_it_encodes_predicts_and_is_measured(old):
     run = bt.Run(old)
     vectors = run.encode(np.stack([digit(1), digit(2)]))

@@ -37,6 +37,19 @@ def server(indexed):
 
 
 @pytest.fixture(scope="session")
+def grouped(digits_run, tmp_path_factory):
+    """A server of 60 items of three patients, one of them with a script as its name, and of none."""
+    run = tmp_path_factory.mktemp("grouped") / "run"
+    shutil.copytree(digits_run, run, ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    files = [save_scan(i, run.parent / f"{i}.png") for i in range(60)]
+    groups = [("P7", "P8", HOSTILE, "")[i % 4] for i in range(60)]
+    Index.open(run).add(files, labels=["a", "b"] * 30, ids=[f"item {i}" for i in range(60)], groups=groups)
+    server = Server(run)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
 def tied(digits_run, tmp_path_factory):
     """A server of ten items, five of one label and five of another: every vote of ten is a tie."""
     run = tmp_path_factory.mktemp("tied") / "run"

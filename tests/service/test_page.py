@@ -307,6 +307,59 @@ def test_a_tie_is_shown_as_one(tied, visit, tmp_path):
     wait(page, "document.getElementById('verdict').textContent.endsWith(': 1 of 1 neighbours')")
 
 
+def test_the_patient_of_an_item_is_left_out_and_can_be_included_again(grouped, visit):
+    page = visit(f"{grouped.address}/#item=item+0&k=60", ready="#results button")
+    left_out = "Items of group P7 (patient or slide) are left out."
+    assert text(page, "#left-out-text") == left_out
+    assert results(page).count() == 45
+    assert left_out in text(page, "#status")
+    page.get_by_role("button", name="Include them").click()
+    wait(page, "document.querySelectorAll('#results button').length === 59")  # all but the query itself
+    assert text(page, "#left-out-text") == "Items of group P7 (patient or slide) are included."
+    again = visit(page.url, ready="#results button")
+    assert results(again).count() == 59
+    again.get_by_role("button", name="Leave them out").click()
+    wait(again, "document.querySelectorAll('#results button').length === 45")
+    assert "own-group" not in again.url
+    page.go_back()
+    wait(page, "document.querySelectorAll('#results button').length === 45")
+    none = visit(f"{grouped.address}/#item=item+3&k=60", ready="#results button")
+    assert none.locator("#left-out").is_hidden()
+    hostile = visit(f"{grouped.address}/#item=item+2&k=60", PHONE, ready="#results button")
+    assert text(hostile, "#left-out-text") == f"Items of group {HOSTILE} (patient or slide) are left out."
+    assert hostile.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_group_can_be_asked_for_and_is_kept_in_the_link(grouped, server, visit, tmp_path):
+    page = visit(grouped.address)
+    assert page.evaluate("[...document.querySelectorAll('#groups option')].map((n) => n.value)") == [
+        HOSTILE, "P7", "P8"
+    ]  # fmt: skip
+    assert page.get_by_label("Only group (patient or slide)").get_attribute("placeholder") == "all groups (3)"
+    page.fill("#k", "60")
+    upload(page, save_scan(1003, tmp_path / "query.png"))
+    wait(page, "document.querySelectorAll('#results button').length === 60")
+    page.fill("#group", "P7")
+    page.press("#group", "Enter")
+    wait(page, "document.querySelectorAll('#results button').length === 15")
+    wait(page, "location.hash.includes('group=P7')")
+    assert page.locator("#left-out").is_hidden()
+    again = visit(page.url, ready="#results button")
+    assert (results(again).count(), again.input_value("#group")) == (15, "P7")
+    again.locator("#results button").first.click()  # an item of P7: the group that is asked for is searched
+    wait(again, "location.hash.includes('item=')")
+    assert results(again).count() == 14
+    assert again.locator("#left-out").is_hidden()
+    page.fill("#group", "P9")
+    page.press("#group", "Tab")
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert text(page, "#trouble-text") == "No item of the index has group=P9."
+    page.fill("#group", "")
+    page.press("#group", "Enter")
+    wait(page, "document.querySelectorAll('#results button').length === 60")
+    assert visit(server.address).locator("#group").is_hidden()  # an index without groups
+
+
 def test_scripts_in_labels_and_file_names_stay_text(server, visit):
     page = visit(server.address)
     page.locator("#examples button", has_text=HOSTILE[:10]).click()

@@ -110,6 +110,56 @@ def test_filters_narrow_the_search(server):
     assert server.search(item=found["neighbours"][0]["id"], source="scans", label="3")[0] == 200
 
 
+def numbers(found):
+    return {int(one["id"].removeprefix("item ")) for one in found["neighbours"]}
+
+
+def test_the_group_of_an_item_is_left_out_unless_asked_for(grouped):
+    found = grouped.search(item="item 0", k=60)[1]
+    assert found["excluded_group"] == "P7"
+    assert numbers(found) == {i for i in range(60) if i % 4 != 0}
+    found = grouped.search(item="item 0", k=60, exclude_group="")[1]
+    assert (found["excluded_group"], numbers(found)) == (None, set(range(60)))
+    found = grouped.search(item="item 0", k=60, exclude_group="P8")[1]
+    assert (found["excluded_group"], len(numbers(found))) == ("P8", 45)
+    found = grouped.search(item="item 0", k=60, group="P7")[1]
+    assert (found["excluded_group"], numbers(found)) == (None, set(range(0, 60, 4)))
+    found = grouped.search(item="item 3", k=60)[1]  # of no group
+    assert (found["excluded_group"], numbers(found)) == (None, set(range(60)))
+    found = grouped.search(item="item 2", k=60, label="a")[1]
+    assert (found["excluded_group"], numbers(found)) == (HOSTILE, set(range(0, 60, 4)))
+    status, found = grouped.search(item="item 0", group="P7", exclude_group="P7")
+    assert (status, found["message"][:42]) == (422, "group 'P7' is both asked for and excluded;")
+
+
+def test_an_upload_has_no_group_and_one_can_be_left_out(grouped, query):
+    found = grouped.search(query.read_bytes(), k=60)[1]
+    assert (found["excluded_group"], numbers(found)) == (None, set(range(60)))
+    found = grouped.search(query.read_bytes(), k=60, exclude_group="P7")[1]
+    assert (found["excluded_group"], len(numbers(found))) == ("P7", 45)
+    again = grouped.search(replay=found["replay"], k=60, exclude_group="P7")[1]
+    assert again["neighbours"] == found["neighbours"]
+    assert grouped.search(query.read_bytes(), k=60, exclude_group="")[1]["excluded_group"] is None
+
+
+def test_info_names_at_most_a_thousand_groups(grouped, server, digits_run, tmp_path):
+    info = grouped.get("/api/info")[1]
+    assert (info["groups"], info["group_count"]) == ([HOSTILE, "P7", "P8"], 3)
+    info = server.get("/api/info")[1]
+    assert (info["groups"], info["group_count"]) == ([], 0)
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    pixels = np.random.default_rng(0).integers(0, 256, (1200, 8, 8), np.uint8)
+    groups = [f"P{i:04}" for i in range(1200)]
+    Index.open(run).add(pixels, ids=groups, groups=groups)
+    many = Server(run)
+    try:
+        info = many.get("/api/info")[1]
+        assert (info["groups"], info["group_count"]) == (groups[:1000], 1200)
+        assert many.search(item="P0003", group="P1199")[1]["neighbours"][0]["id"] == "P1199"
+    finally:
+        many.stop()
+
+
 def test_items_and_their_pictures(server, scans):
     name = f"scans/{HOSTILE}/<b>7&.png"
     status, item = server.get(item_path(name))

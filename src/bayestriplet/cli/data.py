@@ -17,6 +17,9 @@ app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, a
 
 Seed = Annotated[int, typer.Option(min=0, help="Of the splits the source leaves open.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Side to resize the images to.")]
+SplitBy = Annotated[
+    str | None, typer.Option(help="What is never in two splits: item, group, class, or class:FILE.csv.")
+]
 FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links that leave the folder.")]
 
 
@@ -27,8 +30,8 @@ def list_sets() -> None:
 
     table = Table("name", "what", "images", "classes", "from", "here")
     for name, source in SOURCES.items():
-        count = f"{source.images:,}"
-        table.add_row(name, source.what, count, str(source.classes), source.origin, _describe_presence(name))
+        numbers = (f"{source.images:,}", f"{source.classes:,}")
+        table.add_row(name, source.what, *numbers, source.origin, _describe_presence(name))
     Console().print(table)
     typer.echo("Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST.")
 
@@ -48,7 +51,8 @@ def get(name: Annotated[str, typer.Argument(help="One of those that 'data list' 
         typer.echo("digits comes with scikit-learn: there is nothing to download.")
     else:
         typer.echo(f"{name} is not downloaded by this command. Get it from {source.url}")
-        typer.echo(f"{source.download} (the checksum published there); unpack it if it is a zip file.")
+        checksum = " (the checksum published there)" if "MD5" in source.download else ""
+        typer.echo(f"{source.download}{checksum}; {source.unpacking}.")
     typer.echo(f"Next: bayestriplet train {EXAMPLES.get(name, name)} --out runs/first")
 
 
@@ -57,6 +61,7 @@ def check(
     data: Annotated[str, typer.Argument(metavar="PATH", help="Folder, .csv manifest, .npz file or name.")],
     seed: Seed = 0,
     size: Size = None,
+    split_by: SplitBy = None,
     follow_links: FollowLinks = False,
 ) -> None:
     """Decode every image; show classes, splits, sizes and every bad file. Exit code 1 if there are any."""
@@ -64,7 +69,9 @@ def check(
     from bayestriplet.data.sources import examine_data
 
     with progress_bar() as progress:
-        examined = examine_data(data, seed=seed, size=size, follow_links=follow_links, progress=progress)
+        examined = examine_data(
+            data, seed=seed, split_by=split_by, size=size, follow_links=follow_links, progress=progress
+        )
     _print_counts(examined)
     _print_facts(examined)
     for name, problem in examined.bad:
@@ -103,6 +110,10 @@ def _print_facts(examined: "Examined") -> None:
     more = f" and {len(examined.seen) - 5} other sizes" if len(examined.seen) > 5 else ""
     colour = "grey" if images.channels == 1 else "colour"
     typer.echo(f"Stored: {', '.join(shown)}{more}")
+    if images.groups is not None:
+        without = int((images.groups == "").sum())
+        said = f", and {without:,} images without one" if without else ""
+        typer.echo(f"Groups (patients, slides): {len(set(images.groups.tolist()) - {''}):,}{said}")
     typer.echo(f"Read as: {images.size} x {images.size}, {colour}")
     if images.bits < FULL:
         typer.echo(f"16-bit files hold {images.bits} bits: {2**images.bits - 1:,} is white.")

@@ -8,7 +8,6 @@ import typer
 
 from bayestriplet.cli.arguments import FollowLinks, Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_bar
-from bayestriplet.cli.search import parse_conditions
 from bayestriplet.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def index(
 ) -> None:
     """Make images searchable; again, to add what is new, replace what changed and remove what is gone."""
     _check(images, bool(remove), purge, split is not None or name is not None or skip_bad or follow_links)
-    conditions = parse_conditions("--remove", remove or [], "group=P7")
+    conditions = _parse_conditions(remove or [])
     with progress_bar() as report:
         from bayestriplet.retrieval.index import Index
 
@@ -75,6 +74,19 @@ def _check(images: str | None, remove: bool, purge: bool, options: bool) -> None
         raise InputError(f"index takes IMAGES or {option}, not both: run it twice")
     if images is None and options:
         raise InputError("--split, --name, --skip-bad and --follow-links are for IMAGES, which are not given")
+
+
+def _parse_conditions(texts: list[str]) -> dict[str, str]:
+    """Return the conditions of FIELD=VALUE texts."""
+    conditions = {}
+    for text in texts:
+        field, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--remove must be FIELD=VALUE, such as group=P7; got {text!r}")
+        if field in conditions:
+            raise InputError(f"--remove names {field} twice")
+        conditions[field] = value
+    return conditions
 
 
 def _take_out(index: "Index", conditions: dict[str, str], purge: bool) -> list[str]:

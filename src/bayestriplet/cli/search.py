@@ -1,13 +1,13 @@
 """``bayestriplet search``."""
 
 import json as json_text
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayestriplet.cli.arguments import Json, Run, Store
-from bayestriplet.errors import InputError
 
 if TYPE_CHECKING:
     from bayestriplet.retrieval.answers import Answer
@@ -23,13 +23,18 @@ def search(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only items with this label, group or source, such as label=TUM; may be repeated.",
+            help="Only items with this label, group or source, such as label=TUM, or without it, "
+            "such as group!=P7; may be repeated.",
             show_default=False,
         ),
     ] = None,
     exclude_self: Annotated[
         bool, typer.Option("--exclude-self", help="Leave out items that are the query's own picture.")
     ] = False,
+    exclude_group: Annotated[
+        str | None,
+        typer.Option(help="Leave out items of this group (patient, slide).", show_default=False),
+    ] = None,
     montage: Annotated[
         Path | None, typer.Option(help="PNG file for a picture of the answer.", show_default=False)
     ] = None,
@@ -38,12 +43,13 @@ def search(
 ) -> None:
     """Find the indexed images nearest to some query images, and what their classes say about these."""
     from bayestriplet.report.answers import note_moved, show_answers
+    from bayestriplet.retrieval.conditions import read_conditions
     from bayestriplet.retrieval.index import Index
     from bayestriplet.retrieval.queries import find_files, read_files
 
-    conditions = parse_conditions("--where", where or [], "label=TUM")
+    read_conditions(where, exclude_group, option="--where")
     index = Index.open(run, store)
-    index.check_search(k, conditions)
+    index.check_search(k, where, exclude_group)
     files = find_files(queries)
     if montage is not None:
         from bayestriplet.report.montage import check_montage, write_montage
@@ -52,7 +58,7 @@ def search(
     answers: list[Answer] = []
     for start in range(0, len(files), BATCH):
         read = read_files(index.encoder, files[start : start + BATCH])
-        found = index.ask(read, k, where=conditions, exclude_self=exclude_self)
+        found = index.ask(read, k, where=where, exclude_self=exclude_self, exclude_group=exclude_group)
         if montage is not None:
             write_montage(montage, index, read, found)
         if not json:
@@ -64,18 +70,9 @@ def search(
         print(json_text.dumps(values[0] if one else values, indent=1))
     elif montage is not None:
         typer.echo(f"{montage}: the query and its nearest neighbours")
+    if exclude_group is not None and not index.has_group(exclude_group):
+        print(
+            f"Note: the index has no group {exclude_group!r}, so that nothing was left out", file=sys.stderr
+        )
     if note_moved(answers):
         raise typer.Exit(MOVED)
-
-
-def parse_conditions(option: str, texts: list[str], example: str) -> dict[str, str]:
-    """Return the conditions of FIELD=VALUE texts."""
-    conditions = {}
-    for text in texts:
-        field, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"{option} must be FIELD=VALUE, such as {example}; got {text!r}")
-        if field in conditions:
-            raise InputError(f"{option} names {field} twice")
-        conditions[field] = value
-    return conditions

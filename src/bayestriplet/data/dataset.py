@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.checks import check_choice
 from bayestriplet.data.images import decode
-from bayestriplet.data.splits import SPLITS
+from bayestriplet.data.splits import LEAST, SPLITS
 from bayestriplet.errors import InputError
 
 FEW = {
@@ -57,6 +57,9 @@ class LabelledImages:
     rows: NDArray[np.int64] | None = None
     """(n,) positions in memory-mapped pixels of more images than these; None: in order."""
 
+    invert: bool = False
+    """Whether files are read with dark and light exchanged; pixels in memory are so already."""
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -77,7 +80,7 @@ class LabelledImages:
         out = np.empty((len(wanted), self.size, self.size, self.channels), dtype=np.uint8)
         for row, index in enumerate(wanted):
             out[row] = decode(paths[index], self.size, self.channels, bits=self.bits)
-        return out
+        return 255 - out if self.invert else out
 
     def as_images(self) -> "LabelledImages":
         """Return the images themselves, where :meth:`read` returns something else."""
@@ -115,12 +118,30 @@ class LabelledImages:
 
 
 def few_items(images: LabelledImages) -> list[str]:
-    """Return a warning for every split in which classes have too little: fewer than 2 items to match."""
+    """Return a warning for every split in which classes have too little: fewer than 2 items to match.
+
+    Where no class is both trained on and tested, those without training items are meant to have none.
+    """
+    counts = {split: _count(images, split) for split in SPLITS}  # (K,) each
+    apart = bool(counts["test"].any()) and not ((counts["train"] > 0) & (counts["test"] > 0)).any()
+    few = {split: counts[split] == 1 for split in SPLITS}
+    if not apart:
+        few["train"] |= counts["train"] == 0
     out = []
     for split, shortage in FEW.items():
-        counts = np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
-        few = counts < 2 if split == "train" else counts == 1
-        names = [images.classes[k] for k in np.flatnonzero(few)]
-        if names:
+        if split == "test" and _nothing_to_measure(counts):
+            hint = "" if apart else ", or split whole classes with --split-by class"
+            out.append(f"no class has two test images, so nothing can be measured: add images{hint}")
+        elif names := [images.classes[k] for k in np.flatnonzero(few[split])]:
             out.append(f"classes with {shortage}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
     return out
+
+
+def _count(images: LabelledImages, split: str) -> NDArray[np.int64]:
+    return np.bincount(images.labels[images.indices(split)], minlength=len(images.classes))
+
+
+def _nothing_to_measure(counts: dict[str, NDArray[np.int64]]) -> bool:
+    """Whether no test item has a match, as classes have so few items that splitting left none."""
+    whole = np.sum(list(counts.values()), axis=0)  # (K,)
+    return bool(counts["test"].max() < 2 and (counts["test"].any() or whole.max() < LEAST))

@@ -82,7 +82,7 @@ def _key(listing: Listing, size: int | None, follow_links: bool) -> str:
     """Return the name of the folder for these files as they are now."""
     side = size or listing.size
     key = hashlib.blake2b(digest_size=16)
-    key.update(repr((FORMAT, PIL.__version__, side, follow_links)).encode())
+    key.update(repr((FORMAT, PIL.__version__, side, follow_links, listing.invert)).encode())
     key.update(os.fsencode(listing.source.absolute()))
     for path in listing.paths:
         try:

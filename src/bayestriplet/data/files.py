@@ -76,8 +76,11 @@ def _take_good(
         paths=tuple(listing.paths[i] for i in good),
         bits=bits_for(max((one.most for one in kept), default=0)),
         digests=np.array([one.digest for one in kept], dtype=np.uint64),
+        invert=listing.invert,
     )
     given = None if listing.splits is None else listing.splits[good]
+    if given is not None and listing.is_divided:
+        return replace(images, splits=given)
     return _split(images, given, seed, listing.source)
 
 
@@ -95,6 +98,7 @@ def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -
         groups=listing.groups,
         paths=listing.paths,
         bits=bits,
+        invert=listing.invert,
     )
 
 
@@ -118,7 +122,8 @@ def check_examined(examined: Examined, source: Path, skip_bad: bool) -> Labelled
             f"{source} has {len(bad)} bad file{'s' * (len(bad) > 1)} of {total}: {listed}{more}. "
             f"Replace or remove them, or leave them out with --skip-bad"
         )
-    if bare := [name for k, name in enumerate(images.classes) if not (images.labels == k).any()]:
+    counts = np.bincount(images.labels, minlength=len(images.classes))
+    if bad and (bare := [name for name, count in zip(images.classes, counts, strict=True) if not count]):
         raise DataError(f"{source}: every image of class {', '.join(bare)} is bad")
     return images
 

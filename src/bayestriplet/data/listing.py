@@ -19,6 +19,8 @@ class Listing:
     ids: tuple[str, ...]
     labels: NDArray[np.int64]
     splits: NDArray[np.str_] | None = None
+    is_divided: bool = False
+    """Whether these splits are final: one that is missing is not taken from train."""
     groups: NDArray[np.str_] | None = None
     ignored: int = 0
     """Hidden files, other file types and links that leave the folder."""
@@ -27,3 +29,5 @@ class Listing:
     kind: str = "photo"
     size: int | None = None
     """The side to use unless another is wanted; None: from the images."""
+    invert: bool = False
+    """Whether the files show dark on light what is to be read as light on dark."""

@@ -3,22 +3,20 @@
 Its columns are separated by commas, semicolons or tabs, whichever its first line shows.
 """
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayestriplet.data.listing import Listing
-from bayestriplet.data.splits import SPLITS
+from bayestriplet.data.splits import SPLITS, check_groups_apart
+from bayestriplet.data.table import read_table
 from bayestriplet.errors import DataError
 
 SHOWN = 5  # lines a message names
-SEPARATORS = (",", ";", "\t")
+COLUMNS = "path,label and, where known, split,group"
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ def list_manifest(source: Path, labelled: bool = True) -> Listing:
     splits = np.array([row.split for row in rows], dtype="<U5") if "split" in columns else None
     groups = np.array([row.group for row in rows], dtype=np.str_) if "group" in columns else None
     if splits is not None and groups is not None:
-        _check_groups(source, splits, groups)
+        check_groups_apart(source, splits, groups)
     return Listing(
         name=source.stem,
         source=source,
@@ -58,45 +56,14 @@ def list_manifest(source: Path, labelled: bool = True) -> Listing:
 
 
 def _read_rows(source: Path, needed: tuple[str, ...]) -> tuple[Sequence[str], list[_Row]]:
-    try:
-        with source.open(newline="", encoding="utf-8-sig") as file:
-            text = file.read()
-        separator, columns = _read_header(text, needed)
-        if missing := [name for name in needed if name not in columns]:
-            raise DataError(
-                f"{source} lacks the column {' and '.join(missing)}; its first line must name path,label "
-                f"and, where known, split,group, separated by commas, semicolons or tabs"
-            )
-        reader = csv.DictReader(_lines(text), columns, restval="", skipinitialspace=True, delimiter=separator)
-        next(reader)  # the header, as columns are given
-        rows = [_to_row(reader.line_num, values) for values in reader]
-    except OSError as error:
-        raise DataError(f"{source} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source} is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except csv.Error as error:
-        raise DataError(f"{source} cannot be read as CSV: {error}") from error
-    if not rows:
+    columns, found = read_table(source, needed, COLUMNS)
+    if not found:
         raise DataError(f"{source} lists no images")
-    return columns, rows
-
-
-def _lines(text: str) -> io.StringIO:
-    return io.StringIO(text, newline="")
-
-
-def _read_header(text: str, needed: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Return the separator that gives most of the needed columns (commas before others), and all columns."""
-    found = {}
-    for separator in SEPARATORS:
-        header = next(csv.reader(_lines(text), skipinitialspace=True, delimiter=separator), [])
-        found[separator] = [name.strip() for name in header]
-    best = max(found, key=lambda separator: len(set(needed) & set(found[separator])))
-    return best, found[best]
+    return columns, [_to_row(line, values) for line, values in found]
 
 
 def _to_row(line: int, values: dict[str, str]) -> _Row:
-    return _Row(line, *(values.get(name, "").strip() for name in ("path", "label", "split", "group")))
+    return _Row(line, *(values.get(name, "") for name in ("path", "label", "split", "group")))
 
 
 def _check_rows(source: Path, columns: Sequence[str], rows: list[_Row], filled: tuple[str, ...]) -> None:
@@ -127,15 +94,6 @@ def _check_paths(source: Path, rows: list[_Row], paths: tuple[Path, ...]) -> Non
         earlier = first.setdefault(os.path.normpath(path), row.line)
         if earlier != row.line:
             raise DataError(f"{source} lists {row.path} twice, in lines {earlier} and {row.line}")
-
-
-def _check_groups(source: Path, splits: NDArray[np.str_], groups: NDArray[np.str_]) -> None:
-    home: dict[str, str] = {}
-    for group, split in zip(groups.tolist(), splits.tolist(), strict=True):
-        if home.setdefault(group, split) != split:
-            raise DataError(
-                f"{source} puts group {group!r} into {home[group]} and {split}; a group must stay in one"
-            )
 
 
 def _show_lines(lines: list[int]) -> str:

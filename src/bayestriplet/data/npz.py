@@ -13,17 +13,18 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.errors import DataError
 
+NAMES = "classes.npy"
 TISSUES = ("ADI", "BACK", "DEB", "LYM", "MUC", "MUS", "NORM", "STR", "TUM")
 
 
 def open_npz(path: Path) -> LabelledImages:
     """Return the images of a MedMNIST file with its own splits.
 
-    Every array's type and shape is checked in its header before its bytes are read. Labels are
-    named only where the file is PathMNIST: nine classes in colour and "path" in its name.
+    Every array's type and shape is checked in its header before its bytes are read. Labels are named by
+    the array ``classes``, else where the file is PathMNIST: nine classes in colour and "path" in its name.
     """
-    images, labels = _read_arrays(path)
-    classes = _name_classes(path, np.concatenate(labels), images.shape)
+    images, labels, names = _read_arrays(path)
+    classes = _name_classes(path, np.concatenate(labels), images.shape, names)
     channels = images.shape[3] if images.ndim == 4 else 1
     is_path = classes == TISSUES
     return LabelledImages(
@@ -41,20 +42,23 @@ def open_npz(path: Path) -> LabelledImages:
     )
 
 
-def _read_arrays(path: Path) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]]:
-    """Return the images of all splits, and the labels of each."""
+def _read_arrays(
+    path: Path,
+) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]], tuple[str, ...] | None]:
+    """Return the images of all splits, the labels of each, and the names of the classes if there are any."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_headers(archive, path)
             images = np.concatenate([_read(archive, f"{split}_images") for split in SPLITS])
             labels = [_read(archive, f"{split}_labels").reshape(-1).astype(np.int64) for split in SPLITS]
+            names = tuple(_read(archive, "classes").tolist()) if NAMES in archive.namelist() else None
     except MemoryError:
         raise DataError(f"{path} does not fit into memory; use a smaller side of the same data set") from None
     except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} cannot be read as an .npz file: {error}; download it again") from error
-    return images, labels
+    return images, labels, names
 
 
 def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
@@ -80,6 +84,10 @@ def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
             )
     if len(sides) > 1:
         raise DataError(f"{path}: the splits have images of different shapes: {sorted(sides)}")
+    if NAMES in archive.namelist():
+        shape, dtype = _header(archive, "classes", path)
+        if len(shape) != 1 or dtype.kind != "U":
+            raise DataError(f"{path}: classes must be a list of names as text; got {dtype} of shape {shape}")
 
 
 def _header(archive: zipfile.ZipFile, key: str, path: Path) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
@@ -102,11 +110,19 @@ def _read(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _name_classes(path: Path, labels: NDArray[np.int64], shape: tuple[int, ...]) -> tuple[str, ...]:
+def _name_classes(
+    path: Path, labels: NDArray[np.int64], shape: tuple[int, ...], names: tuple[str, ...] | None
+) -> tuple[str, ...]:
     if not len(labels):
         raise DataError(f"{path} holds no images")
     if labels.min() < 0 or labels.max() >= len(labels):
         raise DataError(f"{path}: labels must be whole numbers from 0 up; got {labels.min()}..{labels.max()}")
+    if names is not None:
+        if labels.max() >= len(names) or len(set(names)) < len(names):
+            raise DataError(
+                f"{path}: classes must hold {labels.max() + 1} different names; got {len(set(names))}"
+            )
+        return names
     if labels.max() == len(TISSUES) - 1 and shape[3:] == (3,) and "path" in path.stem.lower():
         return TISSUES
     return tuple(str(k) for k in range(int(labels.max()) + 1))

@@ -12,13 +12,14 @@ from bayestriplet.errors import InputError
 def make_imbalanced(images: LabelledImages, ratio: float, seed: int) -> LabelledImages:
     """Keep ratio^(-k / (K - 1)) of the training items of class k: all of the first, 1 / ratio of the last.
 
-    No class loses its last two items. Validation and test stay whole.
+    K are the classes that are trained on. No class loses its last two items. Validation and test stay whole.
     """
     rng = np.random.default_rng([seed, 1])
     keep = images.splits != "train"
-    last = max(1, len(images.classes) - 1)
-    for k in range(len(images.classes)):
-        rows = np.flatnonzero((images.labels == k) & (images.splits == "train"))
+    trained = np.unique(images.labels[~keep])
+    last = max(1, len(trained) - 1)
+    for k, label in enumerate(trained):
+        rows = np.flatnonzero((images.labels == label) & (images.splits == "train"))
         number = max(min(2, len(rows)), round(len(rows) * ratio ** (-k / last)))
         keep[rng.permutation(rows)[:number]] = True
     return images.subset(np.flatnonzero(keep).astype(np.int64))
@@ -27,14 +28,16 @@ def make_imbalanced(images: LabelledImages, ratio: float, seed: int) -> Labelled
 def make_noisy(images: LabelledImages, share: float, seed: int) -> LabelledImages:
     """Give this share of the training items the label of another class, each equally likely.
 
+    The other class is one that is trained on, so that classes kept apart by the splits stay apart.
     Validation and test keep their labels.
     """
     rng = np.random.default_rng([seed, 2])
     rows = np.flatnonzero(images.splits == "train")
     wrong = rng.permutation(rows)[: round(share * len(rows))]
     labels = images.labels.copy()
-    shift = rng.integers(1, len(images.classes), len(wrong))
-    labels[wrong] = (labels[wrong] + shift) % len(images.classes)
+    trained = np.unique(labels[rows])
+    shift = rng.integers(1, len(trained), len(wrong))
+    labels[wrong] = trained[(np.searchsorted(trained, labels[wrong]) + shift) % len(trained)]
     return replace(images, labels=labels)
 
 

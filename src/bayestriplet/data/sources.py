@@ -6,26 +6,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from bayestriplet.checks import check_whole, nearest
+from bayestriplet.checks import check_split_by, check_whole, nearest
+from bayestriplet.data.cub import list_cub
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.decoded import examine_once
 from bayestriplet.data.depth import FULL
 from bayestriplet.data.digits import open_digits
 from bayestriplet.data.files import Examined, check_examined, examine, leave_out_bad, take_listed
 from bayestriplet.data.folder import list_crc, list_folder
-from bayestriplet.data.images import shape_pixels
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.manifest import list_manifest
 from bayestriplet.data.mnist import open_mnist
 from bayestriplet.data.npz import open_npz
-from bayestriplet.data.progress import Progress, report
+from bayestriplet.data.omniglot import list_omniglot
+from bayestriplet.data.progress import Progress
+from bayestriplet.data.resizing import resize
 from bayestriplet.data.splits import choose_per_class
+from bayestriplet.data.splitting import divide, refuse_own_splits, split_listing
 from bayestriplet.errors import DataError, InputError
 
 Look = Callable[[Listing], Examined]
-MEMORY_LIMIT = 8_000_000_000  # bytes an in-memory set may be enlarged to
+DIGITS = Path("digits")  # the one set in memory without splits of its own
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Source:
     """Of the page to get it from, where it is not fetched by itself."""
     download: str = ""
     """The file to get there."""
+    unpacking: str = "unpack it if it is a zip file"
+    """What to do with it."""
 
 
 SOURCES = {
@@ -63,14 +66,39 @@ SOURCES = {
         "https://zenodo.org/records/10519652",
         "pathmnist.npz, MD5 a8b06965200029087d5bd730944a56c1",
     ),
+    "omniglot": Source(
+        "handwritten characters, 105 x 105, grey; test alphabets are not trained on",
+        32_460,
+        1_623,
+        "GitHub, brendenlake/omniglot",
+        "https://github.com/brendenlake/omniglot",
+        "images_background.zip and images_evaluation.zip, in its folder python",
+        "unpack both into one folder",
+    ),
+    "cub": Source(
+        "birds, colour; test species are not trained on (CUB-200-2011)",
+        11_788,
+        200,
+        "Caltech's page of CUB-200-2011",
+        "https://www.vision.caltech.edu/datasets/cub_200_2011/",
+        "CUB_200_2011.tgz, about 1.1 GB",
+        "unpack it",
+    ),
 }
-EXAMPLES = {"crc": "crc:/path/to/NCT-CRC-HE-100K", "pathmnist": "pathmnist:/path/to/pathmnist.npz"}
+EXAMPLES = {
+    "crc": "crc:/path/to/NCT-CRC-HE-100K",
+    "pathmnist": "pathmnist:/path/to/pathmnist.npz",
+    "omniglot": "omniglot:/path/to/omniglot",
+    "cub": "cub:/path/to/CUB_200_2011",
+}
+FOLDERS = {"crc": list_crc, "omniglot": list_omniglot, "cub": list_cub}
 
 
 def open_data(
     data: str,
     *,
     seed: int = 0,
+    split_by: str | None = None,
     per_class: int | None = None,
     size: int | None = None,
     skip_bad: bool = False,
@@ -78,11 +106,13 @@ def open_data(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> LabelledImages:
-    """Return a data set by name (mnist, digits, crc:FOLDER, pathmnist:FILE) or path (folder, .csv, .npz).
+    """Return a data set by name (mnist, digits, crc:FOLDER, ...) or path (folder, .csv, .npz).
 
     Every image file is decoded once first; a bad one is an error unless ``skip_bad``. ``seed``
     decides the splits that the source leaves open and which at most ``per_class`` training items a
-    class are kept; validation and test stay whole. ``size`` is the side the images are resized to.
+    class are kept; validation and test stay whole. ``split_by`` is what is never in two splits: "item",
+    "group", "class", or "class:FILE" with the split of every class; None is by group where groups are
+    known, else by item. ``size`` is the side the images are resized to.
     Links that leave a folder are followed with ``follow_links``. A folder ``cache`` keeps decoded pixels.
     """
     if per_class is not None:
@@ -91,25 +121,28 @@ def open_data(
     if cache is not None:
         once = partial(examine_once, seed=seed, size=size, cache=Path(cache), progress=progress)
         take = partial(once, follow_links=follow_links, skip_bad=skip_bad)
-    examined, source = _open(data, seed, _examining(size, take), progress, follow_links=follow_links)
-    images = check_examined(examined, source, skip_bad)
+    look = _examining(size, take, split_by, seed)
+    examined, source = _open(data, seed, look, progress, follow_links=follow_links)
+    images = _split_in_memory(check_examined(examined, source, skip_bad), split_by, seed, source)
     if per_class is not None:
         images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
-    return _resize(images, size, progress)
+    return resize(images, size, progress)
 
 
 def examine_data(
     data: str,
     *,
     seed: int = 0,
+    split_by: str | None = None,
     size: int | None = None,
     follow_links: bool = False,
     progress: Progress | None = None,
 ) -> Examined:
     """Return what :func:`open_data` would find, bad files listed instead of raised."""
-    look = _examining(size, partial(examine, seed=seed, size=size, progress=progress))
-    examined, _ = _open(data, seed, look, progress, follow_links=follow_links)
-    return replace(examined, images=_resize(examined.images, size, progress))
+    look = _examining(size, partial(examine, seed=seed, size=size, progress=progress), split_by, seed)
+    examined, source = _open(data, seed, look, progress, follow_links=follow_links)
+    images = _split_in_memory(examined.images, split_by, seed, source)
+    return replace(examined, images=resize(images, size, progress))
 
 
 def list_data(
@@ -139,7 +172,7 @@ def list_data(
     images = examined.images
     if skip_bad and images.paths is not None:
         images = leave_out_bad(images, progress)
-    return _resize(images, size, progress)
+    return resize(images, size, progress)
 
 
 def absolute_data(data: str) -> str:
@@ -160,16 +193,31 @@ def check_name(name: str) -> str:
     )
 
 
-def _examining(size: int | None, take: Look) -> Look:
-    """Return how files are taken that are to be trained on: of at least two classes."""
+def _examining(size: int | None, take: Look, split_by: str | None, seed: int) -> Look:
+    """Return how files are taken that are to be trained on: of at least two classes, split as asked."""
     if size is not None:
         check_whole("size", size, 1)
+    if split_by is not None:
+        check_split_by(split_by)
 
     def look(listing: Listing) -> Examined:
         _check_class_number(listing.classes, listing.source)
-        return take(listing)
+        return take(split_listing(listing, split_by, seed))
 
     return look
+
+
+def _split_in_memory(images: LabelledImages, split_by: str | None, seed: int, source: Path) -> LabelledImages:
+    """Return a set in memory split as asked; files are split before they are opened."""
+    if split_by is None or images.paths is not None:
+        return images
+    if source != DIGITS:
+        refuse_own_splits(source, split_by)
+    if split_by == "item":  # as they are
+        return images
+    return replace(
+        images, splits=divide(split_by, images.classes, images.labels, images.groups, seed, source)
+    )
 
 
 def _open(
@@ -218,8 +266,8 @@ def _open_named(
         path = _to_path(where)
         if not path.exists():
             raise DataError(f"there is no file or folder {path}; see 'bayestriplet data get {name}'")
-        if name == "crc":
-            return look(list_crc(path, follow_links=follow_links)), path
+        if name in FOLDERS:
+            return look(FOLDERS[name](path, follow_links=follow_links)), path
         return _in_memory(open_npz(path), path), path
     if where is not None:
         raise InputError(f"{name} takes no path; got {name}:{where}")
@@ -244,20 +292,3 @@ def _in_memory(images: LabelledImages, source: Path) -> Examined:
     _check_class_number(images.classes, source)
     mode = "L" if images.channels == 1 else "RGB"
     return Examined(images, seen=((f"{images.size} x {images.size} {mode}", len(images)),))
-
-
-def _resize(images: LabelledImages, size: int | None, progress: Progress | None) -> LabelledImages:
-    """Resize a set in memory; one of files is resized when it is read."""
-    if images.pixels is None or size is None or size == images.size:
-        return images
-    needed = len(images) * size * size * images.channels
-    if needed > MEMORY_LIMIT:
-        raise InputError(
-            f"size {size} would take {needed / 1e9:.0f} GB of memory for {len(images)} images; take less"
-        )
-    pixels = np.empty((len(images), size, size, images.channels), dtype=np.uint8)
-    for i, one in enumerate(images.pixels):
-        pixels[i] = shape_pixels(one, size, images.channels)
-        if i % 4096 == 0:
-            report(progress, "resizing images", i, len(images))
-    return replace(images, pixels=pixels, size=size)

@@ -70,6 +70,8 @@ def describe(answer: Answer, classes: int = SHOWN) -> str:
         parts.append("probability " + ", ".join(shown))
     if answer.novelty is not None:
         parts.append(f"novelty {answer.novelty:.1f}" + ", unlike anything indexed" * answer.is_unlike)
+    if answer.excluded_group:
+        parts.append(f"without group {answer.excluded_group}")
     return f"{answer.query}: " + "; ".join(parts)
 
 

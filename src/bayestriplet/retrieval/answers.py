@@ -49,6 +49,8 @@ class Answer:
     """Of every class of the run; None for a run that keeps no predictive distribution."""
     novelty: float | None = None
     """Percentage of held-out items that are less novel; None like the probabilities."""
+    excluded_group: str | None = None
+    """The group (patient, slide) whose items were left out."""
 
     @property
     def is_unlike(self) -> bool:

@@ -40,10 +40,10 @@ class Column:
         text = self.text.data
         return [str(text[a:b], "utf-8") for a, b in zip(starts, self.ends[codes].tolist(), strict=True)]
 
-    def rows(self, value: str) -> NDArray[np.int64]:
-        """Return the rows that hold a value, ascending."""
+    def holds(self, value: str) -> NDArray[np.bool_]:
+        """Return of every row (n,) whether it holds a value."""
         values = self._decode(np.arange(len(self.ends), dtype=np.int32))
-        return np.flatnonzero(self.codes == values.index(value)) if value in values else np.empty(0, np.int64)
+        return self.codes == (values.index(value) if value in values else -1)
 
     def count(self) -> dict[str, int]:
         """Return how many rows each value has."""

@@ -8,14 +8,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bayestriplet.checks import check_choice, check_whole, nearest
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
+from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_words, read_conditions
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
-from bayestriplet.retrieval.items import Hit, Item, Rows
+from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
 from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
@@ -25,7 +28,6 @@ from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
 
 MOST = 10_000  # neighbours that can be asked for
-FILTERS = ("label", "group", "source")
 NEAR = 0.5  # likeness of a value that a message names
 ADDED = ""  # source of items that came with no set: no set has that name
 
@@ -56,25 +58,32 @@ class Index:
         return self.store.count()
 
     def search(
-        self, queries: Any, k: int = 10, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
-    ) -> list[Answer]:
+        self, queries: Any, k: int = 10, *, where: Where | None = None, exclude_self: bool = False,
+        exclude_group: str | None = None,
+    ) -> list[Answer]:  # fmt: skip
         """Return an answer for every query, with its k nearest items, or all where there are fewer.
 
         Queries are paths of images or of folders, uint8 pixels, or vectors (n, D). ``where`` asks
-        for items of a label, group or source; ``exclude_self`` leaves out items whose pixels are
-        those of the query.
+        for items of a label, group or source: ``{"label": "TUM"}``, or texts such as ``["group!=P7"]``.
+        ``exclude_self`` leaves out items whose pixels are those of the query, ``exclude_group`` those
+        of a group; items without a group stay.
         """
-        self.check_search(k, where)
-        return self.ask(read_queries(self.encoder, queries), k, where=where, exclude_self=exclude_self)
+        self.check_search(k, where, exclude_group)
+        read = read_queries(self.encoder, queries)
+        return self.ask(read, k, where=where, exclude_self=exclude_self, exclude_group=exclude_group)
 
-    def check_search(self, k: int, where: Mapping[str, str] | None = None) -> None:
+    def check_search(self, k: int, where: Where | None = None, exclude_group: str | None = None) -> None:
         """Raise if nothing can be searched, or not in this way."""
         check_whole("k", k, 1)
         if k > MOST:
             raise InputError(f"k must be at most {MOST}; got {k}")
-        for field in where or {}:
-            check_choice("where", field, FILTERS)
+        read_conditions(where, exclude_group)
         self._check_made()
+
+    def has_group(self, name: str) -> bool:
+        """Return whether any item is of a group."""
+        anywhere = np.zeros((1, self.encoder.dim), np.float32)
+        return any(self.store.search(anywhere, 1, [Condition("group", name)]))
 
     def _check_made(self) -> None:
         if self.store.fingerprint() is None:
@@ -84,20 +93,27 @@ class Index:
             raise StateError(f"{uri} holds no index: `{command} --store {uri}` makes one")
 
     def ask(
-        self, queries: Queries, k: int, *, where: Mapping[str, str] | None = None, exclude_self: bool = False
-    ) -> list[Answer]:
+        self, queries: Queries, k: int, *, where: Where | None = None, exclude_self: bool = False,
+        exclude_group: str | None = None,
+    ) -> list[Answer]:  # fmt: skip
         """Return an answer for every query that was read already."""
         own = queries.hashes if exclude_self else None
-        found = self._hits(queries, k, where or {}, own)
-        if where and not any(found) and not any(self.store.search(queries.vectors[:1], 1, where)):
-            conditions = " and ".join(f"{field}={value}" for field, value in where.items())
-            hint = nearest(where["label"], self.encoder.classes) if "label" in where else ""
-            raise InputError(f"no item of the index has {conditions}{hint}")
+        found = self._hits(queries, k, read_conditions(where, exclude_group), own)
+        if where and not any(found):
+            self._check_fulfilled(queries.vectors[:1], read_conditions(where))
         answers = []
         for name, hits, said in zip(queries.names, found, self._predict(queries), strict=True):
             neighbours = make_neighbours(hits)
-            answers.append(Answer(name, neighbours, take_vote(neighbours), *said))
+            answers.append(Answer(name, neighbours, take_vote(neighbours), *said, exclude_group))
         return answers
+
+    def _check_fulfilled(self, vector: Vectors, conditions: Sequence[Condition]) -> None:
+        """Raise if no item at all fulfils conditions."""
+        if any(self.store.search(vector, 1, conditions)):
+            return
+        labels = [one.value for one in conditions if one.field == "label" and not one.is_excluded]
+        hint = nearest(labels[0], self.encoder.classes) if labels else ""
+        raise InputError(f"no item of the index has {in_words(conditions)}{hint}")
 
     def _predict(self, queries: Queries) -> list[tuple[dict[str, float] | None, float | None]]:
         """Return class probabilities and novelty of every query, as far as the run knows."""
@@ -110,7 +126,7 @@ class Index:
         ]
 
     def _hits(
-        self, queries: Queries, k: int, where: Mapping[str, str], own: Sequence[str] | None
+        self, queries: Queries, k: int, where: Sequence[Condition], own: Sequence[str] | None
     ) -> list[list[Hit]]:
         if own is None:
             return self.store.search(queries.vectors, k, where)

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +13,7 @@ import numpy as np
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.errors import MissingDependencyError, StateError, StoreError
 from bayestriplet.retrieval.columns import Column
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.lance_tables import (
     SETS,
@@ -70,10 +71,13 @@ class LanceStore:
     def labels(self) -> dict[str, int]:
         return self._memory(self._made()).columns["label"].count()
 
+    def groups(self) -> dict[str, int]:
+        return self._memory(self._made()).columns["group"].count()
+
     def prepare(self, progress: Progress | None = None) -> str:
         return self._memory(self._made(), progress).describe()
 
-    def search(self, vectors: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
+    def search(self, vectors: Vectors, k: int, where: Sequence[Condition]) -> list[list[Hit]]:
         return self._memory(self._made()).search(vectors, k, where)
 
     def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:

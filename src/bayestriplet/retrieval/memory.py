@@ -3,7 +3,7 @@
 import json
 import shutil
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -19,10 +19,12 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.cells import Cells, spaced
 from bayestriplet.retrieval.columns import Column
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Stored, Vectors
 
 FORMAT = 3
 APPROXIMATE_FROM = 50_000  # items
+BLOCK_ROWS = 50_000  # vectors copied at a time when the search is among some items
 BLOCK_CELLS = 4_000_000  # numbers compared at a time when distances are made exact
 
 
@@ -75,7 +77,7 @@ class Memory:
         wanted = np.asarray(rows, np.int64)
         return list(map(Stored, self.items(wanted), np.array(self.vectors[wanted])))
 
-    def search(self, queries: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
+    def search(self, queries: Vectors, k: int, where: Sequence[Condition]) -> list[list[Hit]]:
         """Return at most k hits a query, nearest first; among some items only the search is exact."""
         found = self._nearest(np.ascontiguousarray(queries, np.float32), k, self._among(where))
         distances = self._exact_distances(queries, found)
@@ -85,13 +87,14 @@ class Memory:
         hits = iter(map(Hit, self.items(found[there]), distances[there].tolist()))
         return [list(islice(hits, number)) for number in there.sum(1).tolist()]
 
-    def _among(self, where: Mapping[str, str]) -> NDArray[np.int64] | None:
-        """Return the rows with these values, ascending; None for all."""
-        rows: NDArray[np.int64] | None = None
-        for field, value in where.items():
-            fit = self.columns[field].rows(value)
-            rows = fit if rows is None else np.intersect1d(rows, fit, assume_unique=True)
-        return rows
+    def _among(self, where: Sequence[Condition]) -> NDArray[np.int64] | None:
+        """Return the rows that fulfil all conditions, ascending; None for all rows."""
+        if not where:
+            return None
+        fit = np.ones(len(self), np.bool_)
+        for one in where:
+            fit &= self.columns[one.field].holds(one.value) != one.is_excluded
+        return np.flatnonzero(fit)
 
     def _nearest(self, queries: Vectors, k: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return rows (n, up to k), -1 where there are no more."""
@@ -99,12 +102,24 @@ class Memory:
         if not wanted:
             return np.empty((len(queries), 0), np.int64)
         if among is not None:
-            return among[faiss.knn(queries, self.vectors[among], wanted)[1]]
+            return self._nearest_among(queries, wanted, among)
         if self.cells is not None:
             found: NDArray[np.int64] = self.cells.search(queries, wanted)[1]
             if (found >= 0).all():  # else the cells that were looked into hold fewer than are wanted
                 return found
         return faiss.knn(queries, self.vectors, wanted)[1]
+
+    def _nearest_among(self, queries: Vectors, k: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return rows (n, k), exactly; they may be nearly all, so vectors are copied a block at a time."""
+        found = np.empty((len(queries), 0), np.int64)
+        squares = np.empty((len(queries), 0), np.float32)
+        for start in range(0, len(among), BLOCK_ROWS):
+            block = among[start : start + BLOCK_ROWS]
+            apart, near = faiss.knn(queries, self.vectors[block], min(k, len(block)))
+            found, squares = np.hstack([found, block[near]]), np.hstack([squares, apart])
+            order = np.argsort(squares, axis=1, kind="stable")[:, :k]
+            found, squares = np.take_along_axis(found, order, 1), np.take_along_axis(squares, order, 1)
+        return found
 
     def _exact_distances(self, queries: Vectors, found: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return Euclidean distances (n, k): FAISS expands squares, which blurs those near 0."""

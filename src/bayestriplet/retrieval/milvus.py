@@ -17,6 +17,7 @@ import numpy as np
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import MissingDependencyError, reason_of
 from bayestriplet.retrieval.cells import spaced
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import in_one_line, no_index
@@ -101,6 +102,9 @@ class MilvusStore:
     def labels(self) -> dict[str, int]:
         return dict(Counter(item.label for item in self.items()))
 
+    def groups(self) -> dict[str, int]:
+        return dict(Counter(item.group for item in self.items()))
+
     def sets(self) -> dict[str, IndexedSet]:
         with self._errors("cannot be read"):
             rows = json.loads(self._properties().get("sets", "[]")) if self._exists() else []
@@ -152,10 +156,8 @@ class MilvusStore:
         del progress
         return "search is Milvus's own"
 
-    def search(self, vectors: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
-        condition = " and ".join(
-            f"{field} == {json.dumps(value, ensure_ascii=False)}" for field, value in where.items()
-        )
+    def search(self, vectors: Vectors, k: int, where: Sequence[Condition]) -> list[list[Hit]]:
+        condition = " and ".join(map(_to_expression, where))
         step = max(1, RESULTS // k)
         found: list[list[Hit]] = []
         with self._errors("cannot be searched"):
@@ -228,6 +230,12 @@ class MilvusStore:
 def _is_one_of(ids: Sequence[str]) -> str:
     """Return the condition that an id is one of these; Milvus' own way to name ids does not quote quotes."""
     return f"id in {json.dumps(list(ids), ensure_ascii=False)}"
+
+
+def _to_expression(condition: Condition) -> str:
+    """Return a condition as Milvus reads it."""
+    value = json.dumps(condition.value, ensure_ascii=False)
+    return f"{condition.field} {'!=' if condition.is_excluded else '=='} {value}"
 
 
 def _to_entries(rows: Rows) -> list[dict[str, Any]]:

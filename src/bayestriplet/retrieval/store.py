@@ -1,11 +1,12 @@
 """What an index asks of the database that keeps it, and the errors of all of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import BayesTripletError, StateError, StoreError
+from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.sets import IndexedSet, SetChange
 
@@ -36,6 +37,9 @@ class Store(Protocol):
     def labels(self) -> dict[str, int]:
         """Return how many items each label has."""
 
+    def groups(self) -> dict[str, int]:
+        """Return how many items each group has; those without one are counted under ""."""
+
     def sets(self) -> dict[str, IndexedSet]:
         """Return what is registered of each set, by its name; version 0.1.0 registered nothing."""
 
@@ -59,8 +63,8 @@ class Store(Protocol):
     def prepare(self, progress: Progress | None = None) -> str:
         """Make ready what searching needs; return how it searches, as a phrase."""
 
-    def search(self, vectors: Vectors, k: int, where: Mapping[str, str]) -> list[list[Hit]]:
-        """Return at most k hits for each vector (n, D), nearest first, among items with these fields."""
+    def search(self, vectors: Vectors, k: int, where: Sequence[Condition]) -> list[list[Hit]]:
+        """Return at most k hits for each vector (n, D), nearest first, among items that fulfil conditions."""
 
     def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:
         """Return the thumbnails of items by id, of those that are there."""

@@ -73,9 +73,11 @@ def open_with_novel(
     """Open some data for a run, and the items of the classes held out of its training apart from them."""
     config = run.read_config()
     skip_bad = skip_bad or (data == config.data and config.skip_bad)
+    # Of the run's own data the recorded splits count: any division does until then, and needs no file.
+    split_by = "item" if data == config.data and config.split_by is not None else None
     images = open_data(
-        data, seed=config.seed, size=info.size, skip_bad=skip_bad, follow_links=config.follow_links,
-        progress=progress,
+        data, seed=config.seed, split_by=split_by, size=info.size, skip_bad=skip_bad,
+        follow_links=config.follow_links, progress=progress,
     )  # fmt: skip
     images = replace(images, bits=info.bits)
     if data != config.data:

@@ -43,6 +43,7 @@ from bayestriplet.service.refusals import RefusalError, refuse
 from bayestriplet.service.uploads import MOST_BYTES, Asked, read_replay, read_search, write_replay
 
 BATCH = 32  # queries that go through the encoder together
+MOST_GROUPS = 1000  # whose names are sent
 UPLOADS = 16  # that are read and decoded at a time; others wait their turn, unread
 DECODERS = min(4, os.cpu_count() or 1)
 
@@ -78,7 +79,8 @@ class Service:
             return await self.answers.ask(question), make_thumbnail(pixels)
         if asked.item is not None:
             stored: Stored = await self.items.ask(asked.item)
-            question = Question(asked.item, asked.options, vector=stored.vector, hash=stored.item.hash)
+            options = asked.options.of_item(stored.item.group)
+            question = Question(asked.item, options, vector=stored.vector, hash=stored.item.hash)
         else:
             vector, own = read_replay(asked.replay or "", encoder.dim)
             question = Question("replay", asked.options, vector=vector, hash=own)
@@ -209,6 +211,8 @@ def _describe(catalogue: Catalogue) -> dict[str, Any]:
         "items": edition.items,
         "search": edition.how,
         "labels": dict(sorted(edition.labels.items())),
+        "groups": edition.groups[:MOST_GROUPS],
+        "group_count": len(edition.groups),
         "classes": list(encoder.classes),
         "size": encoder.size,
         "channels": encoder.channels,

@@ -23,6 +23,8 @@ class Edition:
     version: str
     labels: dict[str, int]
     """Number of items by label."""
+    groups: Sequence[str]
+    """Names of groups (patients, slides), sorted."""
     sample: Sequence[Stored]
     """For the map."""
     how: str
@@ -78,7 +80,9 @@ class Catalogue:
         if store.fingerprint() != self.index.encoder.fingerprint:  # made anew, with another network
             self.index = Index.open(self.run, self.store)
             store = self.index.store
-        return Edition(self.index, version, store.labels(), store.sample(MOST_ITEMS), store.prepare())
+        groups = sorted(filter(None, store.groups()))
+        sample = store.sample(MOST_ITEMS)
+        return Edition(self.index, version, store.labels(), groups, sample, store.prepare())
 
     def places(self) -> Places | None:
         """Return the map as far as it is made."""

@@ -29,6 +29,7 @@ class SearchAnswer(BaseModel):
     vote: Vote | None
     probabilities: dict[str, float] | None
     novelty: float | None = Field(description="Percentage of held-out items that are less novel.")
+    excluded_group: str | None = Field(description="The group whose items were left out.")
     unlike: bool = Field(description="Whether the query is unlike anything indexed.")
     place: tuple[float, float] | None = Field(description="Of the query in the map.")
     index: str = Field(description="Version of the index; it changes with every change.")
@@ -76,6 +77,8 @@ class Info(BaseModel):
     items: int
     search: str = Field(description="How it searches.")
     labels: dict[str, int]
+    groups: list[str] = Field(description="Patients or slides, the first 1,000 by name.")
+    group_count: int = Field(description="How many groups there are.")
     classes: list[str]
     size: int
     channels: int
@@ -121,6 +124,11 @@ SEARCH_FORM = {
                         "type": "boolean",
                         "default": False,
                         "description": "Leave out items whose pixels are those of the query.",
+                    },
+                    "exclude_group": {
+                        "type": "string",
+                        "description": "Leave out items of this group; empty for none. "
+                        "If not given, the item's own, unless group is given.",
                     },
                 },
             }

@@ -15,7 +15,7 @@ from bayestriplet.errors import MissingDependencyError
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 NAMES = (
     "page.html", "docs.html", "page.css", "plot.css", "docs.js", "icon.svg",
-    "page.js", "server.js", "results.js", "map.js", "link.js", "element.js",
+    "page.js", "server.js", "results.js", "map.js", "link.js", "element.js", "groups.js",
 )  # fmt: skip
 
 

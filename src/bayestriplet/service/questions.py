@@ -22,6 +22,14 @@ class SearchOptions:
     k: int = 10
     where: tuple[tuple[str, str], ...] = ()
     exclude_self: bool = False
+    exclude_group: str | None = None
+    """A group to leave out; empty for none, and None for the query's own."""
+
+    def of_item(self, group: str) -> "SearchOptions":
+        """Return how to search from an item: its group is left out, unless the request says otherwise."""
+        if self.exclude_group is not None or "group" in dict(self.where):
+            return self
+        return replace(self, exclude_group=group)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +84,12 @@ def _ask(index: Index, options: SearchOptions, questions: Sequence[Question]) ->
         vectors=np.stack([one.vector for one in questions if one.vector is not None]),
         hashes=tuple(one.hash for one in questions),
     )
+    where, left_out = dict(options.where), options.exclude_group or None
     try:
-        index.check_search(options.k, dict(options.where))
-        answers = index.ask(queries, options.k, where=dict(options.where), exclude_self=options.exclude_self)
+        index.check_search(options.k, where, left_out)
+        answers = index.ask(
+            queries, options.k, where=where, exclude_self=options.exclude_self, exclude_group=left_out
+        )
     except BayesTripletError as error:
         return [error] * len(questions)
     return [

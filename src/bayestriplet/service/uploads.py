@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from bayestriplet.checks import nearest
 from bayestriplet.errors import InputError
-from bayestriplet.retrieval.index import FILTERS
+from bayestriplet.retrieval.conditions import FILTERS
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.service.questions import SearchOptions
 from bayestriplet.service.refusals import RefusalError
@@ -23,7 +23,7 @@ MOST_BYTES = 32 * 2**20  # of an upload
 LONGEST = 64 * 2**10  # bytes of a field that is no file
 PATIENCE = 30.0  # seconds for an upload to arrive
 WAYS = ("image", "item", "replay")
-FIELDS = (*WAYS, "k", *FILTERS, "exclude_self")
+FIELDS = (*WAYS, "k", *FILTERS, "exclude_self", "exclude_group")
 HASH_BYTES = 16
 
 
@@ -98,6 +98,7 @@ async def _check(form: FormData) -> Asked:
         k=_whole(texts.get("k", "10")),
         where=tuple((field, texts[field]) for field in FILTERS if field in texts),
         exclude_self=_flag(texts.get("exclude_self", "false")),
+        exclude_group=texts.get("exclude_group"),
     )
     image = form.get("image")
     if isinstance(image, UploadFile):

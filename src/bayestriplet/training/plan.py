@@ -24,7 +24,7 @@ def open_images(
     With a ``cache`` decoded images are kept in that folder, and read from there the next time.
     """
     images = open_data(
-        config.data, seed=config.seed, per_class=config.per_class, size=config.size,
+        config.data, seed=config.seed, split_by=config.split_by, per_class=config.per_class, size=config.size,
         skip_bad=config.skip_bad, follow_links=config.follow_links, cache=cache, progress=progress,
     )  # fmt: skip
     if config.without is not None:

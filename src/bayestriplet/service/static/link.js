@@ -10,6 +10,8 @@ export function writeLink(query, options) {
   if (query.item === undefined && query.small) parts.set("picture", query.small);
   parts.set("k", options.k);
   if (options.label) parts.set("label", options.label);
+  if (options.group) parts.set("group", options.group);
+  if (options.includeGroup) parts.set("own-group", "in");
   if (!options.excludeSelf) parts.set("self", "in");
   return `#${parts}`;
 }
@@ -19,6 +21,8 @@ export function readLink(hash) {
   const options = {
     k: parts.get("k") ?? "10",
     label: parts.get("label") ?? "",
+    group: parts.get("group") ?? "",
+    includeGroup: parts.get("own-group") === "in",
     excludeSelf: parts.get("self") !== "in",
   };
   if (parts.has("item")) return { query: { item: parts.get("item") }, options };

@@ -1,6 +1,7 @@
 // The page: what was asked, with which options, and what comes of it.
 
 import { byId, make, picture, show } from "./element.js";
+import { groupOptions, offerGroups, onSwitch, setGroupOptions, showLeftOut } from "./groups.js";
 import { readLink, shrink, toBlob, writeLink } from "./link.js";
 import { EmbeddingMap } from "./map.js";
 import { showAnswer, showNothing, showWaiting } from "./results.js";
@@ -13,11 +14,12 @@ picture(byId("asked-image"));
 const map = new EmbeddingMap((id) => ask({ item: id }));
 
 function options() {
-  return { k: byId("k").value, label: byId("label").value, excludeSelf: byId("self").checked };
+  return { k: byId("k").value, label: byId("label").value, ...groupOptions(), excludeSelf: byId("self").checked };
 }
 
-function setOptions({ k, label, excludeSelf }) {
+function setOptions({ k, label, excludeSelf, ...ofGroups }) {
   byId("k").value = k;
+  setGroupOptions(ofGroups);
   byId("self").checked = excludeSelf;
   const select = byId("label");
   const known = [...select.options].some((option) => option.value === label);
@@ -60,8 +62,9 @@ async function ask(query, { remember = true } = {}) {
     await showQuery(query, item, answer, running.signal);
     if (running.signal.aborted) return; // another question was asked while the picture was on its way
     showAnswer(answer, item?.label ?? "", (id) => ask({ item: id }));
+    const leftOut = showLeftOut(answer, item);
     map.setQuery(answer.place, answer.neighbours.map((one) => one.id));
-    say(`${answer.neighbours.length} nearest images. ${byId("verdict").textContent}. ${byId("novelty").textContent}`);
+    say(`${answer.neighbours.length} nearest images. ${byId("verdict").textContent}. ${leftOut} ${byId("novelty").textContent}`);
     byId("copy").disabled = false;
     const link = writeLink(query, asked);
     if (remember && link !== location.hash) history.pushState(null, "", link);
@@ -171,6 +174,7 @@ async function load() {
       .map(([name, number]) => make("option", { value: name }, `${name} (${number.toLocaleString("en")})`)),
   );
   setOptions({ ...options(), label: chosen });
+  offerGroups(state.info);
   byId("examples").replaceChildren(...examples.map(example));
   await loadMap();
   return true;
@@ -271,9 +275,10 @@ document.addEventListener("drop", (event) => {
   document.body.classList.remove("dragging");
   askFile(event.dataTransfer.files[0]);
 });
-for (const id of ["k", "label", "self"]) {
+for (const id of ["k", "label", "group", "self"]) {
   byId(id).addEventListener("change", () => state.query && ask(state.query));
 }
+onSwitch(() => state.query && ask(state.query));
 byId("retry").addEventListener("click", () => state.retry?.());
 byId("copy").addEventListener("click", async () => {
   try {

@@ -13,7 +13,7 @@ export function showWaiting(k) {
   byId("answer").setAttribute("aria-busy", "true");
   show("results");
   show("empty", false);
-  show("legend", false);
+  for (const id of ["legend", "left-out"]) show(id, false);
   byId("verdict").textContent = "Searching …";
 }
 
@@ -21,7 +21,7 @@ export function showNothing() {
   byId("results").replaceChildren();
   byId("verdict").textContent = "";
   byId("answer").removeAttribute("aria-busy");
-  for (const id of ["results", "legend", "says"]) show(id, false);
+  for (const id of ["results", "legend", "says", "left-out"]) show(id, false);
   for (const id of ["empty", "says-empty"]) show(id);
 }
 
@@ -76,7 +76,8 @@ function card(one, compared, onItem) {
 function showVerdict(answer) {
   const number = answer.neighbours.length;
   const verdict = byId("verdict");
-  if (number === 0) verdict.textContent = "The index holds no other items.";
+  if (number === 0 && answer.excluded_group) verdict.textContent = "The index holds no items of other groups.";
+  else if (number === 0) verdict.textContent = "The index holds no other items.";
   else if (answer.vote === null) verdict.textContent = "No neighbour has a label.";
   else {
     const { label, share, tied } = answer.vote;

@@ -47,6 +47,8 @@ export async function search(query, options, signal) {
   else form.set("replay", query.replay);
   form.set("k", options.k);
   if (options.label) form.set("label", options.label);
+  if (options.group) form.set("group", options.group);
+  if (options.includeGroup) form.set("exclude_group", ""); // else the server leaves out that of an item
   form.set("exclude_self", options.excludeSelf ? "true" : "false");
   return (await ask("/api/search", { method: "POST", body: form, signal })).json();
 }

@@ -81,7 +81,7 @@ def test_weights_that_do_not_fit_or_hold_code_are_refused(tmp_path):
     torch.save(build_backbone("resnet34", 3, 9).state_dict(), tmp_path / "r34.pth")
     with pytest.raises(InputError, match="does not fit this backbone"):
         build_backbone("resnet18", 3, 16, weights=str(tmp_path / "r34.pth"))
-    with pytest.raises(InputError, match="needs the same ResNet at width 1"):
+    with pytest.raises(InputError, match="needs the same network at width 1"):
         build_backbone("resnet34", 3, 16, 0.5, weights=str(tmp_path / "r34.pth"))
     torch.save({"conv1.weight": Malicious(tmp_path / "proof")}, tmp_path / "evil.pth")
     with pytest.raises(InputError, match="cannot be read as weights"):

@@ -44,9 +44,17 @@ def select_items(images: LabelledImages, split: str, encoder: Encoder | HeadEnco
 
 
 def evaluate(
-    encoder: Encoder | HeadEncoder, queries: ItemSet, gallery: ItemSet | None = None, *,
-    workers: int = 0, seed: int = 0, name: str = "trained", floors: bool = True, weights: str | None = None, progress: Progress | None = None,
-) -> dict[str, Scores]:  # fmt: skip
+    encoder: Encoder | HeadEncoder,
+    queries: ItemSet,
+    gallery: ItemSet | None = None,
+    *,
+    workers: int = 0,
+    seed: int = 0,
+    name: str = "trained",
+    floors: bool = True,
+    weights: str | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Scores]:
     """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels.
 
     The untrained one begins as the training did: with the official ``weights``, if it had them. For the

@@ -119,7 +119,8 @@ class _Options:
         """Return every option with its value, but for the workers, which change nothing."""
         if config.seed not in self._frames:
             images = open_images(config, cache=self.images)
-            self._frames[config.seed] = replace(images, pixels=None, paths=())  # labels and splits are enough
+            paths = None if images.paths is None else ()  # labels and splits are enough
+            self._frames[config.seed] = replace(images, pixels=None, paths=paths)
         full = resolve(config, self._frames[config.seed])
         return full.model_copy(update={"workers": config.workers})
 

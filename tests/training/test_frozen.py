@@ -1,0 +1,166 @@
+"""Heads on the features of a frozen network."""
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+import bayestriplet as bt
+from bayestriplet.config import TrainConfig, make_config
+from bayestriplet.data.sources import open_data
+from bayestriplet.evaluation import features as feature_module
+from bayestriplet.evaluation.encoders import load_encoder
+from bayestriplet.evaluation.features import with_features
+from bayestriplet.model.backbone import build_features
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.training.events import PhaseEvent
+from bayestriplet.training.plan import choose_start
+from tests.data.pictures import make_folder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAYESTRIPLET_DATA", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("frozen")
+    return make_folder(folder / "photos", {"a": 14, "b": 14, "c": 14}, shape=(72, 80, 3))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "network.pth"
+    torch.save(build_features("resnet18", 3, 1.0)[0].state_dict(), path)
+    return str(path)
+
+
+def options(weights, **more):
+    return {"backbone": "resnet18", "weights": weights, "freeze": True, "size": 32, "dim": 8, "workers": 0,
+            "max_steps": 20, "validate_every": 10, **more}  # fmt: skip
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+def test_only_the_head_is_trained_and_the_whole_is_kept(photos, weights, tmp_path, head):
+    run = bt.train(str(photos), out=tmp_path / "run", **options(weights, head=head))
+    encoder = load_encoder(run.folder.model)
+    before = build_features("resnet18", 3, 1.0, weights)[0].state_dict()
+    after = encoder.backbone.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert encoder.info.head == head
+    found = run.evaluate()
+    assert set(found.retrieval) == {"but", "frozen features", "raw pixels"}
+    pixels = open_data(str(photos), size=32).read(range(3))
+    with torch.no_grad():
+        expected = encoder(torch.from_numpy(pixels / np.float32(255)).permute(0, 3, 1, 2))
+    np.testing.assert_allclose(run.encode(list(pixels)), expected, atol=1e-4)
+    assert run.class_probabilities(run.encode(photos)).shape == (42, 3)
+    assert "retrieval.png" in run.figures().paths
+
+
+def test_features_are_computed_once_and_read_the_second_time(photos, weights, tmp_path):
+    phases = []
+    for name in ("one", "two"):
+        events = []
+        bt.train(str(photos), out=tmp_path / name, on_event=events.append, **options(weights))
+        phases.append({event.what for event in events if isinstance(event, PhaseEvent)})
+    assert "Computing features" in phases[0]
+    assert "Computing features" not in phases[1]
+    one, two = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def encoder_of(weights):
+    info = EncoderInfo(
+        "resnet18", 1.0, 8, 3, 32, (0.5,) * 3, (0.2,) * 3, True, ("a", "b", "c"), head="linear"
+    )
+    return Encoder(info, weights)
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_features_that_were_stopped_go_on_and_are_the_same(photos, weights, views, monkeypatch, cache):
+    monkeypatch.setattr(feature_module, "BATCH", 8)
+    monkeypatch.setattr(feature_module, "SAVED_EVERY", 1)
+    monkeypatch.setattr("bayestriplet.evaluation.embeddings.BATCH", 8)
+    images, encoder = open_data(str(photos), size=32), encoder_of(weights)
+    done = []
+
+    def stop(_, number, total):
+        done.append(number)
+        if number > total / 2 and len(done) < 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        with_features(encoder, images, views, progress=stop)
+    stopped = len(done)
+    found = with_features(encoder, images, views, progress=lambda *step: done.append(step[1])).features
+    assert len(done) < 2 * stopped + 4  # it went on, and did not begin again
+    monkeypatch.setenv("BAYESTRIPLET_DATA", str(cache / "other"))
+    np.testing.assert_array_equal(found, with_features(encoder, images, views).features)
+    assert found.shape == (42, views, 512)
+    assert [path.name for path in (cache / "features").iterdir() if path.is_file()] == []
+
+
+def test_other_images_or_other_weights_are_other_features(photos, weights, tmp_path, cache):
+    images = open_data(str(photos), size=32)
+    with_features(encoder_of(weights), images, 1)
+    with_features(encoder_of(weights), images.subset(np.arange(10)), 1)
+    with_features(encoder_of(None), images, 1)
+    assert len(list((cache / "features").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "side", "expected"),
+    [
+        ({}, 64, ("efficientnet-lite0", True, "imagenet", "linear", 224)),
+        ({}, 63, ("resnet18", False, None, None, None)),
+        ({"from_scratch": True}, 100, ("resnet18", False, None, None, None)),
+        ({"width": 0.25}, 100, ("resnet18", False, None, None, None)),
+        ({"backbone": "resnet34"}, 100, ("resnet34", False, None, None, None)),
+        ({"recipe": "paper"}, 100, ("resnet18", False, None, None, None)),
+        ({"freeze": True}, 30, ("efficientnet-lite0", True, "imagenet", "linear", 224)),
+        (
+            {"freeze": True, "head": "mlp", "size": 96},
+            100,
+            ("efficientnet-lite0", True, "imagenet", "mlp", 96),
+        ),
+        ({"weights": "imagenet"}, 100, ("efficientnet-lite0", False, "imagenet", "linear", 224)),
+    ],
+    ids=str,
+)
+def test_large_images_begin_with_a_network_that_knows_photographs(given, side, expected, tmp_path):
+    images = open_data(str(make_folder(tmp_path / "set", {"a": 4, "b": 4}, shape=(side, side, 3))))
+    config = choose_start(make_config({"data": "x", **given}, "test"), images)
+    assert (config.backbone, config.freeze, config.weights, config.head, config.size) == expected
+
+
+def test_sets_in_memory_begin_as_before():
+    config = choose_start(make_config({"data": "digits"}, "test"), open_data("digits", size=64))
+    assert (config.backbone, config.freeze) == ("resnet18", False)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"from_scratch": True, "freeze": True}, "from_scratch means without weights"),
+        ({"from_scratch": True, "weights": "imagenet"}, "from_scratch means without weights"),
+        ({"freeze": True, "backbone": "mine:net"}, "freeze is for the backbones known by name"),
+        ({"freeze": True, "width": 0.25}, "freeze needs the whole width"),
+    ],
+)
+def test_ways_to_begin_that_contradict_each_other_are_refused(values, message):
+    with pytest.raises(ValidationError, match=message):
+        TrainConfig(data="digits", **values)
+
+
+def test_grey_images_are_repeated_over_the_channels_of_a_network_for_colours(tmp_path, weights):
+    info = EncoderInfo("resnet18", 1.0, 8, 1, 32, (0.5, 0.4, 0.3), (0.2,) * 3, True, ("a",), head="linear")
+    grey, colour = Encoder(info, weights).eval(), encoder_of(weights).eval()
+    colour.mean.copy_(grey.mean)
+    image = torch.rand(2, 1, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(grey.describe(image), colour.describe(image.expand(-1, 3, -1, -1)))

@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export BAYESTRIPLET_DATA := $(CURDIR)/.data
 
-.PHONY: demo test lint bench reproduce reproduce-fast clean
+.PHONY: demo demo-folder test lint bench reproduce reproduce-fast clean
 
 demo: $(READY)
 	@rm -rf $(RUN)
@@ -24,6 +24,17 @@ demo: $(READY)
 	@echo "  $(BIN)/bayestriplet search $(RUN) docs/images/letter.png    # what is no digit"
 	@echo "  $(BIN)/bayestriplet train FOLDER --out runs/mine    # your own images, a subfolder a class"
 	@echo "  $(BIN)/bayestriplet serve $(RUN)    # the search page, at http://127.0.0.1:8000"
+
+# FOLDER=photos: the same way on a folder of your own images, one subfolder per class.
+demo-folder: $(READY)
+	@test -d "$(FOLDER)" || { echo "Name a folder of images with one subfolder per class: make demo-folder FOLDER=photos"; exit 2; }
+	@rm -rf runs/folder
+	@$(BIN)/bayestriplet train "$(FOLDER)" --out runs/folder
+	@$(BIN)/bayestriplet figures runs/folder
+	@$(BIN)/bayestriplet index runs/folder "$(FOLDER)" --split train
+	@echo "Try next:"
+	@echo "  $(BIN)/bayestriplet search runs/folder IMAGE --montage answer.png    # the nearest training images"
+	@echo "  $(BIN)/bayestriplet serve runs/folder    # the search page, at http://127.0.0.1:8000"
 
 test: $(READY)
 	@mkdir -p .cache

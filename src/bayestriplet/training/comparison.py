@@ -10,8 +10,10 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.features import with_features
 from bayestriplet.evaluation.paired import MEASURES
 from bayestriplet.methods import LADDERS, TUNED
+from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.comparison_folder import ComparisonFolder
 from bayestriplet.runs.metrics import read_metrics
 from bayestriplet.training.events import OnEvent
@@ -126,18 +128,22 @@ class _Options:
 
 
 def _measure_floors(folder: ComparisonFolder, trial: Trial) -> dict[str, dict[str, float]]:
-    """Return the test recalls, in percent, of raw pixels and a run's untrained network, measured once."""
+    """Return the test recalls, in percent, of raw pixels and of what a run's network began as."""
     known = folder.read_floors(trial.name)
     if known is not None:
         return known
     config = trial.config
     images = open_images(config.model_copy(update={"label_noise": 0.0}), cache=folder.images)
-    encoder = load_encoder(folder.run(trial.name).model, trusted=config.backbone)
+    whole = load_encoder(folder.run(trial.name).model, trusted=config.backbone)
+    encoder: Encoder | HeadEncoder = whole
+    if config.freeze:  # what a head begins with are the features
+        encoder, images = HeadEncoder(whole), with_features(whole, images, 1, images.default_workers())
     queries = select_items(images, "test", encoder)
     scores = evaluate(encoder, queries, seed=config.seed, weights=config.weights)
     floors = {
-        name: {measure: 100 * scores[name][measure].value for measure in MEASURES}
-        for name in ("untrained", "raw pixels")
+        name: {measure: 100 * row[measure].value for measure in MEASURES}
+        for name, row in scores.items()
+        if name != "trained"
     }
     folder.write_floors(trial.name, floors)
     return floors

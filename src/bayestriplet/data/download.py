@@ -26,8 +26,9 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "bayestriplet"
 
 
-def fetch(url: str, progress: Progress | None = None, limit: int = LIMIT) -> bytes:
-    """Return what lies at ``url``, at most ``limit`` bytes of it."""
+def fetch(url: str, progress: Progress | None = None, limit: int | None = None) -> bytes:
+    """Return what lies at ``url``, at most ``limit`` bytes of it, or 100 MB."""
+    most = LIMIT if limit is None else limit
     parts: list[bytes] = []
     done = 0
     try:
@@ -36,8 +37,8 @@ def fetch(url: str, progress: Progress | None = None, limit: int = LIMIT) -> byt
             while chunk := answer.read(CHUNK):
                 parts.append(chunk)
                 done += len(chunk)
-                if done > limit:
-                    raise FetchError(f"more than {limit // 1_000_000} MB")
+                if done > most:
+                    raise FetchError(f"more than {most // 1_000_000} MB")
                 report(progress, f"downloading {url.rsplit('/', 1)[-1]}", done, total)
     except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         raise FetchError(str(getattr(error, "reason", error))) from error

@@ -7,12 +7,12 @@ from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.progress import Progress as Bars
 
 from bayestriplet.training.events import Event, PhaseEvent, StepEvent, ValidationEvent, WarningEvent
 
@@ -24,7 +24,7 @@ class Listener:
         self.console = console or Console()
         self.recall = math.nan
         shown = self.console if self.console.is_terminal else Console(stderr=True)
-        self.bar = Progress(
+        self.bar = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),

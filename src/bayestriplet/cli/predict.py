@@ -24,8 +24,7 @@ def embed(
         check_embedding_file(out)
         found = OpenedRun(run).embed(images, skip_bad=skip_bad, follow_links=follow_links, on_event=on_event)
         found.save(out)
-    number, dim = found.vectors.shape
-    typer.echo(f"{out}: {number:,} vectors of {dim} numbers")
+    typer.echo(f"{out}: {found}")
 
 
 def predict(

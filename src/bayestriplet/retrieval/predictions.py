@@ -31,6 +31,10 @@ class Embedding:
     images: LabelledImages
     vectors: Vectors
 
+    def __str__(self) -> str:
+        number, dim = self.vectors.shape
+        return f"{number:,} vectors of {dim} numbers"
+
     @property
     def labels(self) -> list[str]:
         """The class of every image; empty where it is unknown."""

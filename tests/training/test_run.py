@@ -313,6 +313,13 @@ def test_a_network_that_diverges_keeps_its_metrics_and_says_so(tmp_path, monkeyp
         train(tmp_path / "run", resume=True, lr=1e30, normalize=False, validate_every=100)
 
 
+def test_a_run_that_fails_at_the_validation_of_its_first_step_keeps_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(callbacks, "embed", lambda *_: np.full((360, 16), np.nan, dtype=np.float32))
+    with pytest.raises(DivergenceError, match="embeddings are not finite at step 1"):
+        train(tmp_path / "run", validate_every=1)
+    assert make_run(tmp_path / "run").folder.read_results()["status"] == "diverged"
+
+
 @pytest.mark.parametrize("options", [{}, {"lr": 1e30, "normalize": False}], ids=["finished", "diverged"])
 def test_signals_are_handled_as_before_however_training_ends(tmp_path, options):
     def mine(*_):

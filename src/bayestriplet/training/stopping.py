@@ -50,8 +50,11 @@ class Interruption(Callback):
         for number, handler in self.before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
+    def on_after_backward(self, trainer: Trainer, module: EmbeddingModule) -> None:  # type: ignore[override]
+        del trainer, module
+        self.has_stepped = True  # before a validation of the very first step may fail
+
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
-        self.has_stepped = True
         is_early = not self.run.checkpoint.exists() and time.monotonic() - self.since > FIRST_CHECKPOINT
         wanted = torch.tensor([float(self.asked), float(is_early)], device=module.device)
         if trainer.world_size > 1:

@@ -28,7 +28,7 @@ LAYERS = [
 HOMES = {  # third-party libraries, and the parts that may import them
     "pytorch_metric_learning": {"triplets"},
     "faiss": {"evaluation", "retrieval"},
-    "filelock": {"retrieval"},
+    "filelock": {"evaluation", "retrieval"},
     "onnxruntime": {"retrieval"},
     "onnxscript": {"model"},
     "lancedb": {"retrieval"},

@@ -1,5 +1,7 @@
 """Heads on the features of a frozen network."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -102,7 +104,7 @@ def test_features_that_were_stopped_go_on_and_are_the_same(photos, weights, view
     monkeypatch.setenv("BAYESTRIPLET_DATA", str(cache / "other"))
     np.testing.assert_array_equal(found, with_features(encoder, images, views).features)
     assert found.shape == (42, views, 512)
-    assert [path.name for path in (cache / "features").iterdir() if path.is_file()] == []
+    assert {path.suffix for path in (cache / "features").iterdir() if path.is_file()} <= {".lock"}
 
 
 def test_other_images_or_other_weights_are_other_features(photos, weights, tmp_path, cache):
@@ -110,7 +112,7 @@ def test_other_images_or_other_weights_are_other_features(photos, weights, tmp_p
     with_features(encoder_of(weights), images, 1)
     with_features(encoder_of(weights), images.subset(np.arange(10)), 1)
     with_features(encoder_of(None), images, 1)
-    assert len(list((cache / "features").iterdir())) == 3
+    assert len([path for path in (cache / "features").iterdir() if path.is_dir()]) == 3
 
 
 @pytest.mark.parametrize(
@@ -172,3 +174,19 @@ def test_methods_are_compared_on_the_same_features(photos, weights, tmp_path):
     )
     assert {row.method for row in table.rows} == {"but", "nca"}
     assert set(table.floors) == {"frozen features", "raw pixels"}
+
+
+def test_trainings_at_once_compute_the_features_once(photos, weights):
+    images = open_data(str(photos), size=32)
+    computed = []
+
+    def compute(_):
+        return with_features(
+            encoder_of(weights), images, 1, progress=lambda *step: computed.append(step)
+        ).features
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(compute, range(3)))
+    assert len(computed) == 1
+    for one in found[1:]:
+        np.testing.assert_array_equal(one, found[0])

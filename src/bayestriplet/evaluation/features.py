@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import filelock
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -32,8 +33,13 @@ def with_features(
 ) -> LabelledFeatures:
     """Return the set with the features of all its images, read from the cache where they are known."""
     folder = cache_folder() / "features" / _key(encoder, images, views)
-    if not (folder / "features.npy").is_file():
-        _compute(encoder, images, views, folder, workers, progress)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder.with_suffix(".lock")):  # two trainings at once compute them once
+            if not (folder / "features.npy").is_file():
+                _compute(encoder, images, views, folder, workers, progress)
+    except OSError as error:
+        raise DataError(f"features cannot be kept in {folder.parent}: {error}") from None
     try:
         features = np.load(folder / "features.npy", mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
@@ -69,7 +75,6 @@ def _compute(
     """Write features.npy (n, V, F), going on where an earlier call was stopped."""
     partial, note = folder.with_name(f"{folder.name}.partial"), folder.with_name(f"{folder.name}.json")
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
         done = json.loads(note.read_text())["done"] if note.is_file() and partial.is_file() else 0
         length = _length(encoder)
         mode = "r+" if done else "w+"

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 import bayestriplet as bt
 from bayestriplet.config import TrainConfig, make_config
+from bayestriplet.data.batches import BalancedBatches
 from bayestriplet.data.sources import open_data
 from bayestriplet.evaluation import features as feature_module
 from bayestriplet.evaluation.encoders import load_encoder
@@ -17,6 +18,7 @@ from bayestriplet.model.backbone import build_features
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.training.events import PhaseEvent
+from bayestriplet.training.loader import TrainingImages, make_loader
 from bayestriplet.training.plan import choose_start
 from tests.data.pictures import make_folder
 
@@ -190,3 +192,10 @@ def test_trainings_at_once_compute_the_features_once(photos, weights):
     assert len(computed) == 1
     for one in found[1:]:
         np.testing.assert_array_equal(one, found[0])
+
+
+def test_features_are_read_without_worker_processes(photos, weights):
+    images = with_features(encoder_of(weights), open_data(str(photos), size=32), views=1)
+    config = TrainConfig(data=str(photos), workers=2)
+    items = TrainingImages(images, seed=0, vary=False)
+    assert make_loader(items, BalancedBatches(items.labels, 6, 2), config).num_workers == 0

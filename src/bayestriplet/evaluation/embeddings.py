@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.images import to_unit
 from bayestriplet.data.progress import Progress, report
+from bayestriplet.data.vectors import LabelledFeatures
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 
 BATCH = 256
@@ -54,8 +55,9 @@ def image_batches(
     images: LabelledImages, indices: NDArray[np.int64], workers: int = 0, batch: int = BATCH
 ) -> Iterator[Tensor]:
     """Yield the images at ``indices`` in order, in batches, decoded in worker processes."""
+    number = 0 if isinstance(images, LabelledFeatures) else workers  # nothing is decoded
     loader: DataLoader[Tensor] = DataLoader(
-        _Images(images, indices), batch_size=batch, num_workers=workers, collate_fn=as_it_is
+        _Images(images, indices), batch_size=batch, num_workers=number, collate_fn=as_it_is
     )
     yield from loader
 

@@ -42,7 +42,7 @@ class TrainingImages(Dataset[Batch]):
 
 def make_loader(images: TrainingImages, batches: Batches, config: TrainConfig) -> DataLoader[Batch]:
     """Return the loader of the batches that are still to come."""
-    workers = config.workers or 0
+    workers = 0 if isinstance(images.images, LabelledFeatures) else config.workers or 0
     return DataLoader(
         images,
         batch_sampler=batches,

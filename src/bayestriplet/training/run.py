@@ -183,9 +183,8 @@ class TrainingRun:
         if not config.freeze:
             return self.whole
         views = VIEWS if config.augment else 1
-        self.images = with_features(
-            self.whole, self.images.as_images(), views, self.images.default_workers(), self.progress
-        )
+        images = self.images.as_images()
+        self.images = with_features(self.whole, images, views, config.workers or 0, self.progress)
         return HeadEncoder(self.whole)
 
     def _module(self, encoder: Encoder | HeadEncoder) -> EmbeddingModule:

@@ -222,6 +222,43 @@ def quality_tables(quality: dict[str, Any]) -> dict[str, str]:
     return out
 
 
+def pretrained_tables(found: dict[str, Any]) -> dict[str, str]:
+    """Return what heads on frozen features find of a few hundred photographs, beside what else there is."""
+    if not {"methods", "scratch", "speed"} <= found.keys():
+        return {}
+    heads = ("embedding", "R@1 against the training items", "R@1 among the test items")
+    against = {
+        name: Row(name, {"recall@1": tuple(seeds[seed] for seed in sorted(seeds))}, 0.0, {})
+        for name, seeds in found["methods"]["against"].items()
+    }
+    among = {row.method: row for row in rows_of(found["methods"])}
+    trained = [against[method] for method in among]
+    best, best_among = rank(trained)[0], rank(list(among.values()))[0]
+    table = [[*heads]]
+    for row in rank(trained):
+        cells_of = _recall_beside(row, best), _recall_beside(among[row.method], best_among)
+        table.append([f"{row.method}, linear head", *cells_of])
+    for name, scores in found["methods"]["floors"].items():
+        table.append([name, f"{against[name].mean('recall@1'):.2f}", f"{scores['recall@1']:.2f}"])
+    for name, run in found["scratch"].items():
+        minutes = f"{run['seconds'] / 60:.0f} minutes, {run['steps']:,} steps"
+        title = f"from scratch, {name}, {minutes}"
+        table.append([title, f"{run['against']:.2f}", f"{run['among']:.2f}"])
+    return {"pretrained": to_markdown(table), "pretrained speed": _speed_of_features(found["speed"])}
+
+
+def _speed_of_features(speed: dict[str, float]) -> str:
+    table = [
+        ["what", "measured"],
+        ["features with decoding, images/s", f"{speed['features_images_per_second']:.1f}"],
+        ["the network alone, images/s", f"{speed['network_images_per_second']:.1f}"],
+        ["share of the network's speed", f"{speed['ratio']:.0%}"],
+        [f"features of {speed['images']:,} images the second time, s", f"{speed['second_run_seconds']:.2f}"],
+        [f"training the head, {speed['head_steps']:,} steps, s", f"{speed['head_seconds']:.1f}"],
+    ]
+    return to_markdown(table)
+
+
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
     out = {"methods": methods_table()}
@@ -234,6 +271,8 @@ def blocks() -> dict[str, str]:
         out["ablation validation"] = recipe_table(json.loads(path.read_text(encoding="utf-8"))["settings"])
     if (path := RESULTS / "long.json").is_file():
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
+    if (path := RESULTS / "pretrained.json").is_file():
+        out |= pretrained_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():
         search = json.loads(path.read_text(encoding="utf-8"))
         out["searching"] = searching_table(search.get("search", {}))

@@ -1,0 +1,206 @@
+"""A folder of a few hundred photographs: heads on frozen features beside features alone and from scratch.
+
+Give it pictures of birds: a folder of class folders, such as 20 species of CUB-200-2011. Half of every
+class's pictures train, a quarter validates, a quarter is asked about. All nine methods are searched alike
+on validation pictures and measured on seeds of their own; the network from scratch gets ten minutes a try.
+The figures land in benchmarks/results/pretrained.json and from there in docs/results.md.
+"""
+
+import argparse
+import csv
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from quality import METHODS, TUNING_SEED, Lines, chosen_in, without_paths
+from rich.console import Console
+from rich.markdown import Markdown
+from tables import fill_documents, pretrained_tables
+
+import bayestriplet as bt
+from bayestriplet.atomic import write_text
+from bayestriplet.config import TrainConfig
+from bayestriplet.data.sources import absolute_data, open_data
+from bayestriplet.evaluation.embeddings import BATCH, to_tensor
+from bayestriplet.evaluation.evaluator import Evaluator
+from bayestriplet.evaluation.features import with_features
+from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
+from bayestriplet.model.backbone import EFFICIENTNET
+from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.training.comparison import Comparison
+from bayestriplet.training.tuning import options_of
+
+RESULTS = Path(__file__).parent / "results" / "pretrained.json"
+PARTS = ("speed", "methods", "scratch")
+PICTURES = (".jpg", ".jpeg", ".png")
+SHARES = {"train": 0.5, "val": 0.75, "test": 1.0}  # where a split ends in a class's shuffled pictures
+SEEDS = tuple(range(40, 45))  # none of them was used while anything was chosen
+STEPS = 300  # of a head
+MINUTES = 10  # for a network from scratch
+# What a network is trained with from scratch: the options of `train --from-scratch`, at sizes it can afford.
+SCRATCH: dict[str, dict[str, Any]] = {
+    "64 px": {"size": 64},
+    "64 px, quarter width": {"size": 64, "width": 0.25},
+    "112 px": {"size": 112},
+}
+AGAINST = "against the training items"
+
+
+def split_pictures(folder: Path, out: Path) -> Path:
+    """Write a manifest with half of every class's pictures to train, a quarter each to validate and test."""
+    rng = np.random.default_rng(73690)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "pictures.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "label", "split"])
+        for of_class in sorted(one for one in folder.resolve().iterdir() if one.is_dir()):
+            pictures = sorted(one for one in of_class.iterdir() if one.suffix.lower() in PICTURES)
+            for rank, number in enumerate(rng.permutation(len(pictures))):
+                place = (rank + 0.5) / len(pictures)
+                split = next(name for name, end in SHARES.items() if place < end)
+                writer.writerow([pictures[number], of_class.name, split])
+    return path
+
+
+def frozen_network() -> Encoder:
+    """Return the network whose features are used, with a head that nothing is asked of."""
+    mean, deviation = statistics_of(EFFICIENTNET)
+    info = EncoderInfo(EFFICIENTNET, 1.0, 8, 3, 224, mean, deviation, True, ("a", "b"), head="linear")
+    return Encoder(info, find_weights(EFFICIENTNET, IMAGENET)).eval()
+
+
+def keep_features_in(folder: Path) -> AbstractContextManager[Any]:
+    """Keep features in a folder of their own for a while; the weights stay where they are."""
+    return patch("bayestriplet.evaluation.features.cache_folder", return_value=folder)
+
+
+@torch.no_grad()
+def measure_speed(data: str, out: Path) -> dict[str, float]:
+    """Return images a second of the network alone and with decoding, and the seconds of what comes later."""
+    images, network = open_data(data, size=224), frozen_network()
+    workers, number = images.default_workers(), len(images)
+    pixels = to_tensor(images.read(np.arange(min(BATCH, number))))
+    alone, whole = [], []
+    for turn in range(3):
+        start = time.perf_counter()
+        for _ in range(4):
+            network.describe(pixels)
+        alone.append(4 * len(pixels) / (time.perf_counter() - start))
+        cache = out / f"cache{turn}"
+        shutil.rmtree(cache, ignore_errors=True)
+        with keep_features_in(cache):
+            start = time.perf_counter()
+            with_features(network, images, 1, workers)
+            whole.append(number / (time.perf_counter() - start))
+            start = time.perf_counter()
+            with_features(network, images, 1, workers)
+            again = time.perf_counter() - start
+    ratio = statistics.median(a / b for a, b in zip(whole, alone, strict=True))
+    with keep_features_in(cache), torch.enable_grad(), tempfile.TemporaryDirectory() as folder:
+        results = bt.train(data, out=Path(folder) / "run").folder.read_results()
+    return {
+        "images": number, "threads": torch.get_num_threads(),
+        "network_images_per_second": statistics.median(alone),
+        "features_images_per_second": statistics.median(whole), "ratio": ratio, "second_run_seconds": again,
+        "head_seconds": results["seconds"], "head_steps": results["steps"],
+    }  # fmt: skip
+
+
+def compare_methods(
+    data: str, out: Path, jobs: int, seeds: tuple[int, ...], tune: bool, lines: Lines
+) -> dict[str, Any]:
+    """Return the table of all methods, heads on the same features, with Recall@1 in both galleries."""
+    fixed = {"data": data, "max_steps": STEPS, "validate_every": STEPS, "patience": 0}
+    base, chosen, searched = TrainConfig.model_validate(fixed), {}, {}
+    if tune:
+        best = Comparison(base, METHODS, (TUNING_SEED,), tune=True).run(out, jobs, lines)
+        chosen, searched = chosen_in(best), best["searched"]
+    measured = Comparison(base, METHODS, seeds, False, chosen)
+    summary = without_paths(measured.run(out, jobs, lines)) | {"searched": searched}
+    against: dict[str, dict[str, float]] = {}
+    for path in sorted((out / "runs").iterdir()):
+        run = Evaluator(path)
+        config = run.config
+        if config.seed not in seeds or options_of(config) != summary["methods"][config.method]["chosen"]:
+            continue
+        for name, scores in run.evaluate().galleries[AGAINST].rows.items():
+            value = round(100 * scores["recall@1"].value, 2)
+            against.setdefault(name, {})[str(config.seed)] = value
+    return summary | {"against": against}
+
+
+def train_from_scratch(data: str, out: Path, options: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """Return Recall@1 of a network that began with nothing, after as many steps as fit into a time."""
+    fixed = {"data": data, "from_scratch": True, "patience": 0, **options}
+    trial_steps = 12
+    with tempfile.TemporaryDirectory() as folder:
+        run = bt.train(out=Path(folder) / "run", **fixed, max_steps=trial_steps, validate_every=0)
+        took = run.folder.read_results()["seconds"] / trial_steps
+    steps = max(trial_steps, int(seconds / took))
+    shutil.rmtree(out, ignore_errors=True)
+    run = bt.train(out=out, **fixed, max_steps=steps, validate_every=max(1, steps // 10))
+    results = run.folder.read_results()
+    method = results["method"]
+    return {
+        "options": options, "steps": steps, "seconds": results["seconds"],
+        "validation": round(100 * results["validation_recall@1"], 2),
+        "among": round(100 * results["test"][method]["recall@1"]["value"], 2),
+        "against": round(100 * results["galleries"][AGAINST]["rows"][method]["recall@1"]["value"], 2),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--birds", type=Path, required=True, help="folder of class folders with pictures")
+    parser.add_argument("--fast", action="store_true", help="two seeds, nothing searched, 20 s from scratch")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="some of it")
+    parser.add_argument("--out", type=Path, default=Path("runs/pretrained"), help="folder of the runs")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="JSON to write")
+    options = parser.parse_args()
+    console = Console()
+    data = absolute_data(str(split_pictures(options.birds, options.out)))
+    found: dict[str, Any] = {}
+    if options.results.is_file():  # what is not measured this time stays
+        found = json.loads(options.results.read_text(encoding="utf-8"))
+    seeds, seconds = (SEEDS[:2], 20.0) if options.fast else (SEEDS, 60.0 * MINUTES)
+    if "speed" in options.only:
+        console.rule("speed")
+        found["speed"] = measure_speed(data, options.out)
+        save(found, options.results)
+    if "methods" in options.only:
+        console.rule("heads on frozen features")
+        out = options.out / "methods"
+        found["methods"] = compare_methods(data, out, options.jobs, seeds, not options.fast, Lines(console))
+        save(found, options.results)
+    if "scratch" in options.only:
+        console.rule("from scratch")
+        found["scratch"] = {
+            name: train_from_scratch(data, options.out / f"scratch-{number}", chosen, seconds)
+            for number, (name, chosen) in enumerate(SCRATCH.items())
+        }
+        save(found, options.results)
+    for title, table in pretrained_tables(found).items():
+        console.rule(title)
+        Console(width=max(console.width, 120)).print(Markdown(table))
+    if options.results == RESULTS:
+        fill_documents()
+
+
+def save(found: dict[str, Any], path: Path) -> None:
+    """Write the figures that there are."""
+    write_text(path, json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

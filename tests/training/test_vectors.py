@@ -188,7 +188,7 @@ def test_images_for_a_run_on_vectors_and_the_reverse_are_refused(run, data, digi
     for words in (["evaluate", digits_run, "--data", data, *code], ["index", digits_run, data],
                   ["embed", digits_run, data, "--out", tmp_path / "e.npz"]):  # fmt: skip
         assert f"the run needs images; {data} holds vectors" in refused(*words)
-    with pytest.raises(InputError, match="the run needs images; .* names vectors"):
+    with pytest.raises(InputError, match=r"the run needs images; .* names vectors"):
         bt.Run(digits_run).encode(data)
 
 
@@ -283,8 +283,9 @@ def test_a_description_of_images_is_what_it_was(tmp_path):
                {"backbone": "resnet18"}, {"channels": 3}, {"size": 8}],
 )  # fmt: skip
 def test_a_description_of_vectors_that_makes_no_sense_is_refused(change):
-    right = {"backbone": "vectors", "width": 1.0, "dim": 4, "channels": 0, "size": 0, "mean": (), "deviation": (),
-             "normalize": True, "classes": ("a",), "head": "linear", "inputs": 64, "source": "x"}  # fmt: skip
+    right = {"backbone": "vectors", "width": 1.0, "dim": 4, "channels": 0, "size": 0, "mean": (),
+             "deviation": (), "normalize": True, "classes": ("a",), "head": "linear",
+             "inputs": 64, "source": "x"}  # fmt: skip
     assert EncoderInfo(**right).check().needs == "vectors of length 64 (from x)"
     with pytest.raises(ValueError, match="makes no sense"):
         EncoderInfo(**{**right, **change}).check()

@@ -169,7 +169,7 @@ class Run:
         """Return the vectors (N, D) of images, as the index holds them.
 
         Images are a path, a folder, a list of paths, uint8 arrays (H, W), (H, W, C) or (N, H, W, C),
-        or opened Pillow images.
+        or opened Pillow images. A run on vectors takes arrays (F,) or (N, F), or vectors:FILE.
         """
         return encode_images(self.encoder, images, as_progress(on_event))
 

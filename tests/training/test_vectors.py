@@ -75,6 +75,9 @@ def test_the_onnx_file_takes_vectors_and_is_the_network(run):
     assert np.allclose(run.encode(vectors), expected, atol=1e-5)
     assert np.allclose(run.encode(vectors.astype(np.float16)), expected, atol=1e-3)
     assert run.encode(vectors[0]).shape == (1, 16)
+    assert np.allclose(run.encode(vectors[:3].tolist()), expected[:3], atol=1e-5)
+    with pytest.raises(InputError, match="needs vectors of length 64"):
+        run.encode(expected[:3].tolist())  # embeddings are no vectors of the model
 
 
 def test_the_training_is_that_of_a_frozen_network_with_these_features(run, data, files):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayestriplet.checks import VECTORS, check_split_by, nearest
+from bayestriplet.checks import VECTORS, check_split_by
 from bayestriplet.data.files import split_items
 from bayestriplet.data.splitting import divide, refuse_own_splits
 from bayestriplet.data.vector_h5 import SUFFIXES, read_slides
@@ -27,8 +27,7 @@ def open_vectors(
         check_split_by(split_by)
     table = _read(path, labelled=True, follow_links=follow_links)
     if "labels" not in table.columns:
-        hint = nearest("labels", table.columns)
-        raise DataError(f"{path} lacks labels{hint}; add an array of one label per vector")
+        raise DataError(f"{path} lacks labels; add an array of one label per vector")
     vectors = _make_set(table)
     if len(vectors.classes) < 2:
         raise DataError(f"{path} has the single class {vectors.classes[0]!r}; at least two are needed")

@@ -46,13 +46,13 @@ def read_slides(path: Path, labelled: bool, *, follow_links: bool = False) -> Ve
     A folder has subfolders that are classes, or a table with the columns file,label and if wanted
     group (patient) and split. Without either nothing has a label.
     """
+    slides = _list_folder(path, labelled, follow_links) if path.is_dir() else [_Slide(path, path.stem)]
     try:
         import h5py  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError(
             f"{path}: reading .h5 files needs h5py: pip install 'bayestriplet[h5]'"
         ) from error
-    slides = _list_folder(path, labelled, follow_links) if path.is_dir() else [_Slide(path, path.stem)]
     if labelled and not all(slide.label for slide in slides):
         raise DataError(f"{path} has no labels: it must be {LAYOUT}")
     looked = [_look(slide.path) for slide in slides]

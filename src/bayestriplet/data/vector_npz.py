@@ -23,7 +23,7 @@ def read_npz(path: Path) -> VectorTable:
     """Return the vectors of an .npz file; every array is checked in its header before its bytes are read."""
     try:
         with zipfile.ZipFile(path) as archive:
-            found = {name.removesuffix(".npy") for name in archive.namelist()}
+            found = {name[:-4] for name in archive.namelist() if name.endswith(".npy")}
             if "vectors" not in found:
                 raise DataError(f"{path} lacks the array vectors{nearest('vectors', found)}")
             check_shape(path, "vectors", *read_header(archive, "vectors", path))

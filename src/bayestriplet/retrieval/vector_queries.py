@@ -45,7 +45,8 @@ def read_vector_queries(encoder: OnnxEncoder, given: Any, store: Store | None = 
 
 def encode_vectors(encoder: OnnxEncoder, given: Any) -> Vectors:
     """Return the embeddings (N, D) of vectors:FILE, of several of them, or of an array (N, F)."""
-    if isinstance(given, str | Path | Sequence):
+    one = given[0] if isinstance(given, Sequence) and given else given
+    if isinstance(one, str | Path):
         return read_vector_queries(encoder, given).vectors
     return encoder.encode(np.atleast_2d(np.asarray(given)))
 

@@ -44,7 +44,7 @@ PRETRAINED = (
     "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
     "trained on ImageNet; --from-scratch trains a ResNet-18 from nothing, --head mlp a larger head"
 )
-HEAD = "{}: a linear head is trained on them, --head mlp trains a larger one"
+HEAD = "{}: a {} head is trained on them"
 
 
 class TrainingRun:
@@ -68,7 +68,8 @@ class TrainingRun:
             self.images = replace(self.images, size=self.config.size)
         if self.config.freeze and not config.freeze:
             given = describe_vectors(self.images)
-            self.on_event(WarningEvent(HEAD.format(given) if given else PRETRAINED, is_note=True))
+            text = HEAD.format(given, self.config.head) if given else PRETRAINED
+            self.on_event(WarningEvent(text, is_note=True))
         self.folder = RunFolder(out)
 
     def _check_data(self, name: str) -> None:

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import typer
 from PIL import Image
+from typer.testing import CliRunner
 
 import bayestriplet
 from bayestriplet import BUT
 from bayestriplet.cli.app import app
 from bayestriplet.methods import METHODS
 from tests.data.pictures import make_folder, save_picture
+from tests.data.vector_samples import write_npz
 from tests.test_package import LAYERS
 
 ROOT = Path(__file__).parent.parent
@@ -359,3 +361,16 @@ def test_the_makefiles_targets_are_those_the_readme_names():
         r"make (\w+)", (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
     ):
         assert named in targets or named in ("and", "are"), named
+
+
+def test_the_documented_commands_about_vectors_run(tmp_path, monkeypatch):
+    part = section((ROOT / "docs" / "cli.md").read_text(), "Vectors in place of images")
+    (block,) = re.findall(r"^```console\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+    write_npz(tmp_path / "birds.npz")
+    monkeypatch.chdir(tmp_path)
+    for line in block.splitlines():
+        words = line.removeprefix("$ bayestriplet ").split()
+        short = ["--max-steps", "40", "--validate-every", "20", "--dim", "8"] if words[0] == "train" else []
+        done = CliRunner().invoke(app, words + short)
+        assert done.exit_code == 0, f"{line}: {done.output}{done.exception}"
+    assert done.output.startswith("birds/7: zero, ")

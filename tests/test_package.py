@@ -32,7 +32,8 @@ HOMES = {  # third-party libraries, and the parts that may import them
     "onnxruntime": {"retrieval"},
     "onnxscript": {"model"},
     "lancedb": {"retrieval"},
-    "pyarrow": {"retrieval"},
+    "pyarrow": {"retrieval", "data"},  # the latter reads vectors in .parquet files
+    "h5py": {"data"},
     "pymilvus": {"retrieval"},
     "monai": {"model"},
     "PIL": {"data"},

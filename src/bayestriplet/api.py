@@ -46,7 +46,7 @@ def train(
     """Train an encoder on labelled images, measure it on the test split, and return its run.
 
     Args:
-        data: mnist, digits, pathmnist:FILE.npz, crc:FOLDER, a folder, or a CSV manifest.
+        data: mnist, digits, pathmnist:FILE.npz, crc:FOLDER, vectors:FILE, a folder, or a CSV manifest.
         out: the folder of the run, new or empty.
         config: a TOML file with any of the options; those given here win.
         resume: the folder of a run that was stopped, to go on with it.
@@ -169,7 +169,7 @@ class Run:
         """Return the vectors (N, D) of images, as the index holds them.
 
         Images are a path, a folder, a list of paths, uint8 arrays (H, W), (H, W, C) or (N, H, W, C),
-        or opened Pillow images.
+        or opened Pillow images. A run on vectors takes arrays (F,) or (N, F), or vectors:FILE.
         """
         return encode_images(self.encoder, images, as_progress(on_event))
 

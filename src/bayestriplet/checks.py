@@ -9,6 +9,7 @@ from pathlib import Path
 from bayestriplet.errors import InputError, InputTypeError
 
 SPLIT_BY = ("item", "group", "class")
+VECTORS = "vectors"  # before the colon and the path of data that are vectors; also the backbone of such a run
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
@@ -63,6 +64,11 @@ def check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"seeds must hold different numbers; got {list(numbers)}")
     return numbers
+
+
+def is_vectors(data: str) -> bool:
+    """Return whether a data argument names vectors (vectors:FILE), not images."""
+    return data.startswith(f"{VECTORS}:")
 
 
 def check_split_by(value: object) -> tuple[str, Path | None]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from bayestriplet.checks import check_split_by, nearest
+from bayestriplet.checks import VECTORS, check_split_by, is_vectors, nearest
 from bayestriplet.errors import InputError
 from bayestriplet.methods import LOSS_RATE, MANY, METHODS, NEGATIVES_OF_MANY, RATE, having, listed
 
@@ -23,8 +23,8 @@ class TrainConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: str = Field(
-        description="mnist, digits, pathmnist:FILE.npz, crc:FOLDER, omniglot:FOLDER, cub:FOLDER, a folder, "
-        "or a CSV manifest."
+        description="mnist, digits, pathmnist:FILE.npz, crc:FOLDER, omniglot:FOLDER, cub:FOLDER, "
+        "vectors:FILE, a folder, or a CSV manifest."
     )
     method: str = Field("but", description="How triplets are found and compared.")
     recipe: Literal["default", "paper"] = Field("default", description="Values of all options not given.")
@@ -64,7 +64,7 @@ class TrainConfig(BaseModel):
     )
     freeze: bool = Field(False, description="Train a head alone, on features that are computed once.")
     head: Literal["linear", "mlp"] | None = Field(
-        None, description="Of a frozen backbone: linear or mlp. Default: linear."
+        None, description="Of a frozen backbone, or on vectors: linear or mlp. Default: linear."
     )
     from_scratch: bool = Field(False, description="Begin with an untrained network, whatever the images.")
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
@@ -114,6 +114,10 @@ class TrainConfig(BaseModel):
     @model_validator(mode="after")
     def _check_start(self) -> "TrainConfig":
         """Refuse ways to begin that contradict each other."""
+        if is_vectors(self.data):
+            self._check_vectors()
+        elif self.backbone == VECTORS:
+            raise ValueError(f"backbone {VECTORS} is for vectors:FILE; {self.data} is no such data")
         if self.from_scratch and (self.freeze or self.weights is not None):
             raise ValueError("from_scratch means without weights: do not give freeze or weights with it")
         if self.freeze and self.backbone is not None and ":" in self.backbone:
@@ -121,6 +125,18 @@ class TrainConfig(BaseModel):
         if self.freeze and self.width != 1:
             raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
         return self
+
+    def _check_vectors(self) -> None:
+        """Refuse what only networks that see images have; a config.toml of such a run names its backbone."""
+        given = {
+            "backbone": self.backbone not in (None, VECTORS), "weights": self.weights is not None,
+            "from_scratch": self.from_scratch, "freeze": self.freeze and self.backbone is None,
+            "width": self.width != 1, "size": self.size is not None, "augment": bool(self.augment),
+            "skip_bad": self.skip_bad,
+        }  # fmt: skip
+        for name, is_given in given.items():
+            if is_given:
+                raise ValueError(f"{name} is for images, and {self.data} holds vectors: leave it out")
 
     @field_validator("method")
     @classmethod

@@ -4,9 +4,11 @@ import shutil
 
 import pytest
 
+import bayestriplet as bt
 from bayestriplet.retrieval.index import Index
 from bayestriplet.service.mapping import MOST_ITEMS
 from bayestriplet.service.places import Places
+from tests.data.vector_samples import write_npz
 from tests.service.servers import HOSTILE, Server, fill_folder, save_scan
 
 
@@ -57,5 +59,18 @@ def tied(digits_run, tmp_path_factory):
     files = [save_scan(i, run.parent / f"{i}.png") for i in range(10)]
     Index.open(run).add(files, labels=["three", HOSTILE] * 5, ids=[f"item {i}" for i in range(10)])
     server = Server(run)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def vectors(tmp_path_factory):
+    """A server of an index of 100 vectors, one of them with a script as its id."""
+    folder = tmp_path_factory.mktemp("vectors")
+    ids = [f"tile {i}" for i in range(99)] + [HOSTILE]
+    data = write_npz(folder / "digits.npz", 10, ids=ids, source="pixels", groups=["P7", "P8"] * 50)
+    run = bt.train(data, out=folder / "run", split_by="item", dim=8, max_steps=60, validate_every=30)
+    run.index(data)
+    server = Server(run.path)
     yield server
     server.stop()

@@ -549,3 +549,25 @@ def test_items_whose_paths_go_up_and_down_are_shown(digits_run, visit, tmp_path)
         wait(page, "[...document.querySelectorAll('#results img')].every((i) => i.naturalWidth > 0)")
     finally:
         server.stop()
+
+
+def test_the_page_shows_ids_in_place_of_pictures(vectors, visit):
+    page = visit(vectors.address)
+    assert text(page, "#served") == "run · 100 indexed vectors"
+    assert page.locator("#drop").is_hidden()
+    assert "This run takes vectors of length 64 (from pixels)" in text(page, "#empty")
+    assert page.locator("#examples img").count() == 0
+    page.locator("#examples button").first.click()
+    cards = results(page)
+    assert cards.count() == 10
+    assert text(page, "#answer-title") == "Nearest vectors"
+    assert text(page, "#results li:first-child .tile").startswith("digits/")
+    assert page.locator("#results img").count() == 0
+    assert page.locator("#asked-image").is_hidden()
+    assert text(page, "#asked-name").startswith("digits/tile")
+    assert page.locator("#trouble").is_hidden()
+    asked = text(page, "#asked-name")
+    cards.first.click()
+    wait(page, "(asked) => document.getElementById('asked-name').textContent !== asked", asked)
+    click_point(page, 0)
+    assert page.locator("#point-image").is_hidden()

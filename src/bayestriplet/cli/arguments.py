@@ -7,7 +7,9 @@ import typer
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 OtherData = Annotated[str | None, typer.Option(help="Other data than the run's own.", show_default=False)]
-Images = Annotated[str, typer.Argument(help="Folder, .csv manifest, .npz file or name of a data set.")]
+Images = Annotated[
+    str, typer.Argument(help="Folder, .csv manifest, .npz file, vectors:FILE or name of a set.")
+]
 FollowLinks = Annotated[
     bool, typer.Option("--follow-links", help="Follow links that lead out of a folder of images.")
 ]

@@ -26,21 +26,25 @@ FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links 
 @app.command("list")
 def list_sets() -> None:
     """Show the data sets known by name, and what is here already."""
-    from bayestriplet.data.sources import SOURCES
+    from bayestriplet.data.named_sets import SOURCES
 
     table = Table("name", "what", "images", "classes", "from", "here")
     for name, source in SOURCES.items():
         numbers = (f"{source.images:,}", f"{source.classes:,}")
         table.add_row(name, source.what, *numbers, source.origin, _describe_presence(name))
     Console().print(table)
-    typer.echo("Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST.")
+    typer.echo(
+        "Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST, "
+        "vectors:FILE."
+    )
 
 
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="One of those that 'data list' shows.")]) -> None:
     """Download a data set, or say where to download it, and what to do next."""
     from bayestriplet.data.mnist import get_mnist, mnist_folder
-    from bayestriplet.data.sources import EXAMPLES, SOURCES, check_name
+    from bayestriplet.data.named_sets import EXAMPLES, SOURCES
+    from bayestriplet.data.sources import check_name
 
     source = SOURCES[check_name(name)]
     if name == "mnist":
@@ -58,7 +62,9 @@ def get(name: Annotated[str, typer.Argument(help="One of those that 'data list' 
 
 @app.command()
 def check(
-    data: Annotated[str, typer.Argument(metavar="PATH", help="Folder, .csv manifest, .npz file or name.")],
+    data: Annotated[
+        str, typer.Argument(metavar="PATH", help="Folder, .csv manifest, .npz file, vectors:FILE or name.")
+    ],
     seed: Seed = 0,
     size: Size = None,
     split_by: SplitBy = None,
@@ -80,7 +86,7 @@ def check(
         total = len(examined.bad) + len(examined.images)
         typer.echo(f"{len(examined.bad)} of {total} files are bad; --skip-bad leaves them out of a training")
         raise typer.Exit(1)
-    typer.echo("No bad files.")
+    typer.echo(f"No bad {'vectors' if examined.images.length else 'files'}.")
     for warning in data_warnings(examined.images, thorough=True):
         typer.echo(f"Warning: {warning}")
 
@@ -104,6 +110,7 @@ def _print_counts(examined: "Examined") -> None:
 def _print_facts(examined: "Examined") -> None:
     """Print what the images are like, and what was left out."""
     from bayestriplet.data.depth import FULL
+    from bayestriplet.data.vectors import describe_vectors
 
     images = examined.images
     shown = [f"{count} of {what}" for what, count in examined.seen[:5]]
@@ -112,9 +119,9 @@ def _print_facts(examined: "Examined") -> None:
     typer.echo(f"Stored: {', '.join(shown)}{more}")
     if images.groups is not None:
         without = int((images.groups == "").sum())
-        said = f", and {without:,} images without one" if without else ""
+        said = f", and {without:,} {images.noun}s without one" if without else ""
         typer.echo(f"Groups (patients, slides): {len(set(images.groups.tolist()) - {''}):,}{said}")
-    typer.echo(f"Read as: {images.size} x {images.size}, {colour}")
+    typer.echo(f"Read as: {describe_vectors(images) or f'{images.size} x {images.size}, {colour}'}")
     if images.bits < FULL:
         typer.echo(f"16-bit files hold {images.bits} bits: {2**images.bits - 1:,} is white.")
     if examined.ignored:

@@ -21,7 +21,7 @@ def export(
         export_encoder(folder, encoder)
     info = encoder.info
     colour = "grey" if info.channels == 1 else "colour"
+    taken = info.needs if info.inputs else f"{info.size} x {info.size} {colour} images"
     typer.echo(
-        f"{folder.encoder}: {info.size} x {info.size} {colour} images to {info.dim} numbers, "
-        f"{folder.encoder.stat().st_size / 1e6:.1f} MB"
+        f"{folder.encoder}: {taken} to {info.dim} numbers, {folder.encoder.stat().st_size / 1e6:.1f} MB"
     )

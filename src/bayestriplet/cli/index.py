@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def index(
     run: Run,
     images: Annotated[
-        str | None, typer.Argument(help="Folder, .csv manifest, .npz file or name of a data set.")
+        str | None,
+        typer.Argument(help="Folder, .csv manifest, .npz file, vectors:FILE or name of a data set."),
     ] = None,
     store: Store = None,
     split: Annotated[
@@ -62,7 +63,8 @@ def index(
     typer.echo(f"{opened.store.uri} holds {len(opened):,} items; {how}.")
     if images is not None:
         option = "" if store is None else f" --store {store}"
-        typer.echo(f"Try next:  bayestriplet search {run} QUERY.png{option}")
+        query = "vectors:FILE#ROW" if opened.encoder.info.inputs else "QUERY.png"
+        typer.echo(f"Try next:  bayestriplet search {run} {query}{option}")
 
 
 def _check(images: str | None, remove: bool, purge: bool, options: bool) -> None:

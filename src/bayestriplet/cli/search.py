@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayestriplet.cli.arguments import Json, Run, Store
+from bayestriplet.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bayestriplet.retrieval.answers import Answer
+    from bayestriplet.retrieval.index import Index
+    from bayestriplet.retrieval.queries import Queries
 
 BATCH = 256  # queries read at a time
 MOVED = 3  # exit status of a search that was answered, but with paths that lead nowhere
@@ -18,7 +23,13 @@ MOVED = 3  # exit status of a search that was answered, but with paths that lead
 
 def search(
     run: Run,
-    queries: Annotated[list[Path], typer.Argument(help="Images, or folders of them.")],
+    queries: Annotated[
+        list[str],
+        typer.Argument(
+            help="Images, or folders of them. For a run on vectors: vectors:FILE, vectors:FILE#ROW, "
+            "or the id of an indexed item."
+        ),
+    ],
     k: Annotated[int, typer.Option("-k", "--neighbours", help="How many neighbours.")] = 10,
     where: Annotated[
         list[str] | None,
@@ -45,27 +56,22 @@ def search(
     from bayestriplet.report.answers import note_moved, show_answers
     from bayestriplet.retrieval.conditions import read_conditions
     from bayestriplet.retrieval.index import Index
-    from bayestriplet.retrieval.queries import find_files, read_files
 
     read_conditions(where, exclude_group, option="--where")
     index = Index.open(run, store)
     index.check_search(k, where, exclude_group)
-    files = find_files(queries)
-    if montage is not None:
-        from bayestriplet.report.montage import check_montage, write_montage
-
-        check_montage(montage, len(files))
     answers: list[Answer] = []
-    for start in range(0, len(files), BATCH):
-        read = read_files(index.encoder, files[start : start + BATCH])
+    for read in _read(index, queries, montage):
         found = index.ask(read, k, where=where, exclude_self=exclude_self, exclude_group=exclude_group)
         if montage is not None:
+            from bayestriplet.report.montage import write_montage
+
             write_montage(montage, index, read, found)
         if not json:
             show_answers(found)
         answers += found
     if json:
-        one = len(answers) == 1 and not queries[0].is_dir()
+        one = len(answers) == 1 and not Path(queries[0]).is_dir()
         values = [answer.to_json() for answer in answers]
         print(json_text.dumps(values[0] if one else values, indent=1))
     elif montage is not None:
@@ -76,3 +82,21 @@ def search(
         )
     if note_moved(answers):
         raise typer.Exit(MOVED)
+
+
+def _read(index: "Index", queries: list[str], montage: Path | None) -> "Iterator[Queries]":
+    """Yield what is asked about, so much at a time as memory can hold decoded."""
+    from bayestriplet.retrieval.queries import find_files, read_files
+
+    if index.encoder.info.inputs:
+        if montage is not None:
+            raise InputError("--montage is for images; this run is on vectors, which have no pictures")
+        yield from index.read(queries).parts(BATCH)
+        return
+    files = find_files(map(Path, queries))
+    if montage is not None:
+        from bayestriplet.report.montage import check_montage
+
+        check_montage(montage, len(files))
+    for start in range(0, len(files), BATCH):
+        yield read_files(index.encoder, files[start : start + BATCH])

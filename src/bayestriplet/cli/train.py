@@ -46,6 +46,8 @@ def show_run(run: "api.Run") -> None:
         console.print(score_table(title, scores_from_json(results["test"])))
     console.print(f"Trained {steps} steps in {time}; kept is the network of step {best}.")
     console.print(f"The run is in [bold]{out}[/]: model, posterior, results.json, metrics.csv, config.toml.")
+    if "input" in results:
+        console.print(f"It takes {results['input']}.", markup=False)
     console.print(f"Measure it again, or on other data:  bayestriplet evaluate {out}")
 
 

@@ -13,6 +13,7 @@ from bayestriplet.data.digests import digests_of
 NAMED = ("mnist", "digits", "pathmnist")  # sets that everyone has, as they are
 SEPARATORS = (";", "|", ",")
 DECIMAL = re.compile(r"[+-]?(\d+[.,]\d*|[.,]\d+|\d+)([eE][+-]?\d+)?")
+PART = 4096  # vectors that are read at a time
 MANY = 0.5  # of the labels that hold several values, or of the items that have a number of their own
 
 
@@ -24,20 +25,20 @@ def data_warnings(images: LabelledImages, *, thorough: bool = False) -> list[str
     counts = np.bincount(images.labels, minlength=len(images.classes))
     names = [name for name, count in zip(images.classes, counts, strict=True) if count]
     out = few_items(images)
-    out += _no_classes(names, len(images)) + _similar_names(images.classes, counts)
+    out += _no_classes(names, len(images), images.noun) + _similar_names(images.classes, counts, images.noun)
     if thorough or images.paths is not None or images.name not in NAMED:
         out += _identical_images(images)
     return out
 
 
-def _no_classes(names: Sequence[str], items: int) -> list[str]:
+def _no_classes(names: Sequence[str], items: int, noun: str) -> list[str]:
     """Ask whether labels are classes that hold several values each, or measured numbers."""
     if all(DECIMAL.fullmatch(name) for name in names):
         broken = [name for name in names if not name.lstrip("+-").isdecimal()]
         if len(broken) <= MANY * len(names) or len(names) <= MANY * items:
             return []
         return [
-            f"the labels are {len(names):,} different decimal numbers for {items:,} images, "
+            f"the labels are {len(names):,} different decimal numbers for {items:,} {noun}s, "
             f"such as {broken[0]!r}: are these classes at all?"
         ]
     for separator in SEPARATORS:
@@ -53,7 +54,7 @@ def _no_classes(names: Sequence[str], items: int) -> list[str]:
     return []
 
 
-def _similar_names(classes: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
+def _similar_names(classes: Sequence[str], counts: NDArray[np.int64], noun: str) -> list[str]:
     """Warn of classes that are probably one, written in two ways."""
     alike = defaultdict(list)
     for k, name in enumerate(classes):
@@ -61,7 +62,7 @@ def _similar_names(classes: Sequence[str], counts: NDArray[np.int64]) -> list[st
     groups = [found for found in alike.values() if len(found) > 1]
     if not groups:
         return []
-    first, second = (f"{classes[k]!r} ({counts[k]:,} images)" for k in groups[0][:2])
+    first, second = (f"{classes[k]!r} ({counts[k]:,} {noun}s)" for k in groups[0][:2])
     return [
         f"{sum(map(len, groups)):,} classes differ only in letter case or surrounding space: "
         f"{first} and {second}"
@@ -73,6 +74,9 @@ def _identical_images(images: LabelledImages) -> list[str]:
     digests = images.digests
     if digests is None and images.pixels is not None:
         digests = digests_of(images.pixels)
+    elif images.length:
+        parts = np.array_split(np.arange(len(images)), 1 + len(images) // PART)
+        digests = np.concatenate([digests_of(images.read(part)) for part in parts])
     if digests is None or not len(digests):
         return []
     same = np.unique(digests, return_inverse=True)[1]  # (n,) the number of an image's content
@@ -84,7 +88,8 @@ def _identical_images(images: LabelledImages) -> list[str]:
             first = apart[0]
             second = next(i for i in apart if same[i] == same[first] and codes[i] != codes[first])
             pair = [f"{images.ids[i]} ({names[codes[i]]})" for i in (first, second)]
-            out.append(f"{len(apart):,} images have an identical one in another {what}: {' and '.join(pair)}")
+            several = f"{len(apart):,} {images.noun}s"
+            out.append(f"{several} have an identical one in another {what}: {' and '.join(pair)}")
     return out
 
 

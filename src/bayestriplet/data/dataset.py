@@ -15,9 +15,9 @@ from bayestriplet.data.splits import LEAST, SPLITS
 from bayestriplet.errors import InputError
 
 FEW = {
-    "train": "fewer than 2 training images",
-    "val": "a single validation image, never a match",
-    "test": "a single test image, never a match",
+    "train": "fewer than 2 training {noun}s",
+    "val": "a single validation {noun}, never a match",
+    "test": "a single test {noun}, never a match",
 }
 
 
@@ -62,6 +62,16 @@ class LabelledImages:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def length(self) -> int:
+        """F, where the items came as vectors (F,) and there are no images; 0 where there are."""
+        return 0
+
+    @property
+    def noun(self) -> str:
+        """What an item is called."""
+        return "vector" if self.length else "image"
 
     def indices(self, split: str) -> NDArray[np.int64]:
         """Return the positions of one split, or of "all", in ascending order."""
@@ -127,13 +137,14 @@ def few_items(images: LabelledImages) -> list[str]:
     few = {split: counts[split] == 1 for split in SPLITS}
     if not apart:
         few["train"] |= counts["train"] == 0
-    out = []
+    out, noun = [], images.noun
     for split, shortage in FEW.items():
         if split == "test" and _nothing_to_measure(counts):
             hint = "" if apart else ", or split whole classes with --split-by class"
-            out.append(f"no class has two test images, so nothing can be measured: add images{hint}")
+            out.append(f"no class has two test {noun}s, so nothing can be measured: add {noun}s{hint}")
         elif names := [images.classes[k] for k in np.flatnonzero(few[split])]:
-            out.append(f"classes with {shortage}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
+            few_of = shortage.format(noun=noun)
+            out.append(f"classes with {few_of}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
     return out
 
 

@@ -16,8 +16,8 @@ def digest_of(pixels: NDArray[Any]) -> int:
     return int.from_bytes(found.digest(), "little")
 
 
-def digests_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return a digest (n,) of each of the images (n, H, W, C)."""
+def digests_of(pixels: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a digest (n,) of each of the images (n, H, W, C), or of the vectors (n, F)."""
     rows = np.ascontiguousarray(pixels).reshape(len(pixels), -1)
     found = b"".join(hashlib.blake2b(row.data, digest_size=LENGTH).digest() for row in rows)
     return np.frombuffer(found, dtype="<u8").astype(np.uint64)

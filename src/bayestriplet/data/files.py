@@ -81,7 +81,7 @@ def _take_good(
     given = None if listing.splits is None else listing.splits[good]
     if given is not None and listing.is_divided:
         return replace(images, splits=given)
-    return _split(images, given, seed, listing.source)
+    return split_items(images, given, seed, listing.source)
 
 
 def take_listed(listing: Listing, size: int, channels: int, *, bits: int = 16) -> LabelledImages:
@@ -128,7 +128,10 @@ def check_examined(examined: Examined, source: Path, skip_bad: bool) -> Labelled
     return images
 
 
-def _split(images: LabelledImages, given: NDArray[np.str_] | None, seed: int, source: Path) -> LabelledImages:
+def split_items(
+    images: LabelledImages, given: NDArray[np.str_] | None, seed: int, source: Path
+) -> LabelledImages:
+    """Return the set with 70 / 15 / 15 of its items in the splits, or with those given and what they lack."""
     if not len(images):  # every file is bad, which the message about bad files says
         return images
     try:

@@ -49,9 +49,9 @@ def _read_arrays(
     try:
         with zipfile.ZipFile(path) as archive:
             _check_headers(archive, path)
-            images = np.concatenate([_read(archive, f"{split}_images") for split in SPLITS])
-            labels = [_read(archive, f"{split}_labels").reshape(-1).astype(np.int64) for split in SPLITS]
-            names = tuple(_read(archive, "classes").tolist()) if NAMES in archive.namelist() else None
+            images = np.concatenate([read_array(archive, f"{split}_images") for split in SPLITS])
+            labels = [read_array(archive, f"{split}_labels").reshape(-1).astype(np.int64) for split in SPLITS]
+            names = tuple(read_array(archive, "classes").tolist()) if NAMES in archive.namelist() else None
     except MemoryError:
         raise DataError(f"{path} does not fit into memory; use a smaller side of the same data set") from None
     except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as error:
@@ -68,7 +68,7 @@ def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
         raise DataError(f"{path} lacks {', '.join(missing)}; a MedMNIST file has {', '.join(wanted)}")
     sides = set()
     for split in SPLITS:
-        shape, dtype = _header(archive, f"{split}_images", path)
+        shape, dtype = read_header(archive, f"{split}_images", path)
         square = len(shape) in (3, 4) and shape[1] == shape[2] > 0 and shape[3:] in ((), (1,), (3,))
         if dtype != np.uint8 or not square:
             raise DataError(
@@ -76,7 +76,7 @@ def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
                 f"got {dtype} of shape {shape}"
             )
         sides.add(shape[1:])
-        count, kind = _header(archive, f"{split}_labels", path)
+        count, kind = read_header(archive, f"{split}_labels", path)
         if count not in ((shape[0],), (shape[0], 1)) or kind.kind not in "iu":
             raise DataError(
                 f"{path}: {split}_labels must be {shape[0]} whole numbers, one per image; "
@@ -85,12 +85,12 @@ def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
     if len(sides) > 1:
         raise DataError(f"{path}: the splits have images of different shapes: {sorted(sides)}")
     if NAMES in archive.namelist():
-        shape, dtype = _header(archive, "classes", path)
+        shape, dtype = read_header(archive, "classes", path)
         if len(shape) != 1 or dtype.kind != "U":
             raise DataError(f"{path}: classes must be a list of names as text; got {dtype} of shape {shape}")
 
 
-def _header(archive: zipfile.ZipFile, key: str, path: Path) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
+def read_header(archive: zipfile.ZipFile, key: str, path: Path) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
     """Return shape and type of an array without reading it; its length must be what they say."""
     with archive.open(f"{key}.npy") as file:
         version = np.lib.format.read_magic(file)
@@ -105,7 +105,8 @@ def _header(archive: zipfile.ZipFile, key: str, path: Path) -> tuple[tuple[int, 
     return shape, dtype
 
 
-def _read(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
+def read_array(archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
+    """Return an array; what is in the file is never run."""
     with archive.open(f"{key}.npy") as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from bayestriplet.checks import check_split_by, check_whole, nearest
+from bayestriplet.checks import VECTORS, check_split_by, check_whole, is_vectors, nearest
 from bayestriplet.data.cub import list_cub
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.decoded import examine_once
@@ -17,80 +17,20 @@ from bayestriplet.data.folder import list_crc, list_folder
 from bayestriplet.data.listing import Listing
 from bayestriplet.data.manifest import list_manifest
 from bayestriplet.data.mnist import open_mnist
+from bayestriplet.data.named_sets import EXAMPLES, SOURCES
 from bayestriplet.data.npz import open_npz
 from bayestriplet.data.omniglot import list_omniglot
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.resizing import resize
 from bayestriplet.data.splits import choose_per_class
 from bayestriplet.data.splitting import divide, refuse_own_splits, split_listing
+from bayestriplet.data.vector_files import list_vectors, open_vectors, refuse_image_options
+from bayestriplet.data.vectors import LabelledVectors
 from bayestriplet.errors import DataError, InputError
 
 Look = Callable[[Listing], Examined]
 DIGITS = Path("digits")  # the one set in memory without splits of its own
-
-
-@dataclass(frozen=True)
-class Source:
-    """What is known of a named data set."""
-
-    what: str
-    images: int
-    classes: int
-    origin: str
-    url: str = ""
-    """Of the page to get it from, where it is not fetched by itself."""
-    download: str = ""
-    """The file to get there."""
-    unpacking: str = "unpack it if it is a zip file"
-    """What to do with it."""
-
-
-SOURCES = {
-    "mnist": Source(
-        "handwritten digits, 28 x 28, grey", 70_000, 10, "its HTTPS mirrors or the package index"
-    ),
-    "digits": Source("handwritten digits, 8 x 8, grey", 1_797, 10, "comes with scikit-learn"),
-    "crc": Source(
-        "colorectal tissue tiles, 224 x 224, colour (NCT-CRC-HE-100K)",
-        100_000,
-        9,
-        "Zenodo, record 1214456",
-        "https://zenodo.org/records/1214456",
-        "NCT-CRC-HE-100K.zip, about 11.7 GB, MD5 6fd702d11df6292bc054397ae038a464",
-    ),
-    "pathmnist": Source(
-        "the same tissue, 28 x 28, colour (MedMNIST)",
-        107_180,
-        9,
-        "Zenodo, record 10519652",
-        "https://zenodo.org/records/10519652",
-        "pathmnist.npz, MD5 a8b06965200029087d5bd730944a56c1",
-    ),
-    "omniglot": Source(
-        "handwritten characters, 105 x 105, grey; test alphabets are not trained on",
-        32_460,
-        1_623,
-        "GitHub, brendenlake/omniglot",
-        "https://github.com/brendenlake/omniglot",
-        "images_background.zip and images_evaluation.zip, in its folder python",
-        "unpack both into one folder",
-    ),
-    "cub": Source(
-        "birds, colour; test species are not trained on (CUB-200-2011)",
-        11_788,
-        200,
-        "Caltech's page of CUB-200-2011",
-        "https://www.vision.caltech.edu/datasets/cub_200_2011/",
-        "CUB_200_2011.tgz, about 1.1 GB",
-        "unpack it",
-    ),
-}
-EXAMPLES = {
-    "crc": "crc:/path/to/NCT-CRC-HE-100K",
-    "pathmnist": "pathmnist:/path/to/pathmnist.npz",
-    "omniglot": "omniglot:/path/to/omniglot",
-    "cub": "cub:/path/to/CUB_200_2011",
-}
+PREFIXES = (*EXAMPLES, VECTORS)  # names that a path follows
 FOLDERS = {"crc": list_crc, "omniglot": list_omniglot, "cub": list_cub}
 
 
@@ -106,7 +46,7 @@ def open_data(
     cache: Path | None = None,
     progress: Progress | None = None,
 ) -> LabelledImages:
-    """Return a data set by name (mnist, digits, crc:FOLDER, ...) or path (folder, .csv, .npz).
+    """Return a data set by name (mnist, crc:FOLDER, vectors:FILE, ...) or path (folder, .csv, .npz).
 
     Every image file is decoded once first; a bad one is an error unless ``skip_bad``. ``seed``
     decides the splits that the source leaves open and which at most ``per_class`` training items a
@@ -117,6 +57,10 @@ def open_data(
     """
     if per_class is not None:
         check_whole("per_class", per_class, 1)
+    if is_vectors(data):
+        refuse_image_options(data, size, skip_bad)
+        images: LabelledImages = _open_vectors(data, seed, split_by, follow_links)
+        return images if per_class is None else _keep(images, per_class, seed)
     take: Look = partial(examine, seed=seed, size=size, progress=progress)
     if cache is not None:
         once = partial(examine_once, seed=seed, size=size, cache=Path(cache), progress=progress)
@@ -124,9 +68,12 @@ def open_data(
     look = _examining(size, take, split_by, seed)
     examined, source = _open(data, seed, look, progress, follow_links=follow_links)
     images = _split_in_memory(check_examined(examined, source, skip_bad), split_by, seed, source)
-    if per_class is not None:
-        images = images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
+    images = images if per_class is None else _keep(images, per_class, seed)
     return resize(images, size, progress)
+
+
+def _keep(images: LabelledImages, per_class: int, seed: int) -> LabelledImages:
+    return images.subset(choose_per_class(images.labels, images.splits, per_class, seed))
 
 
 def examine_data(
@@ -139,6 +86,10 @@ def examine_data(
     progress: Progress | None = None,
 ) -> Examined:
     """Return what :func:`open_data` would find, bad files listed instead of raised."""
+    if is_vectors(data):
+        refuse_image_options(data, size, skip_bad=False)
+        vectors = _open_vectors(data, seed, split_by, follow_links)
+        return Examined(vectors, seen=((f"vectors of length {vectors.length}", len(vectors)),))
     look = _examining(size, partial(examine, seed=seed, size=size, progress=progress), split_by, seed)
     examined, source = _open(data, seed, look, progress, follow_links=follow_links)
     images = _split_in_memory(examined.images, split_by, seed, source)
@@ -175,10 +126,28 @@ def list_data(
     return resize(images, size, progress)
 
 
+def _open_vectors(data: str, seed: int, split_by: str | None, follow_links: bool) -> LabelledVectors:
+    check_whole("seed", seed, 0)
+    return open_vectors(vectors_path(data), seed=seed, split_by=split_by, follow_links=follow_links)
+
+
+def list_vector_data(data: str, *, follow_links: bool = False) -> LabelledVectors:
+    """Return all items of vectors:FILE, with or without labels."""
+    return list_vectors(vectors_path(data), follow_links=follow_links)
+
+
+def vectors_path(data: str) -> Path:
+    """Return the path of vectors:FILE."""
+    where = data.partition(":")[2]
+    if not where:
+        raise InputError("vectors needs to know where they are, such as vectors:features.npz")
+    return _to_path(where)
+
+
 def absolute_data(data: str) -> str:
     """Return ``data`` with its path made absolute, so that it means the same from any folder."""
     name, colon, rest = data.partition(":")
-    if colon and name in EXAMPLES and rest:
+    if colon and name in PREFIXES and rest:
         return f"{name}:{_to_path(rest).absolute()}"
     return str(_to_path(data).absolute()) if data not in SOURCES and _to_path(data).exists() else data
 
@@ -189,7 +158,8 @@ def check_name(name: str) -> str:
         return name
     raise InputError(
         f"there is no data set {name!r}{nearest(name, SOURCES)} (named sets: {', '.join(SOURCES)}; "
-        f"or the path of a folder with a subfolder a class, of a .csv manifest or of an .npz file)"
+        f"or the path of a folder with a subfolder a class, of a .csv manifest or of an .npz file, "
+        f"or vectors:FILE)"
     )
 
 

@@ -62,7 +62,9 @@ def divide(
         if kind == "item":
             return split_stratified(labels, SHARES, seed)
         if groups is None:
-            raise DataError("--split-by group needs groups: a .csv manifest with the column group")
+            raise DataError(
+                "--split-by group needs groups: a .csv manifest with the column group, or vectors with groups"
+            )
         return split_by_group(labels, groups, SHARES, seed)
     except DataError as error:
         raise DataError(f"{source}: {error}") from None

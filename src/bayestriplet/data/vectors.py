@@ -1,7 +1,7 @@
-"""A set of labelled images of which the features of a frozen network are known."""
+"""Sets of items that are read as vectors: features of images, or vectors that came without any images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -50,3 +50,52 @@ class LabelledFeatures(LabelledImages):
 
     def _all(self) -> NDArray[np.float32]:
         return np.empty((0, 1, 0), np.float32) if self.features is None else self.features
+
+
+def describe_vectors(images: LabelledImages) -> str:
+    """Return length and origin of items that are vectors; nothing for images."""
+    return (
+        f"vectors of length {images.length}, from {images.origin}"
+        if isinstance(images, LabelledVectors)
+        else ""
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledVectors(LabelledFeatures):
+    """Items that are vectors of a model of somebody's: there are no images, and one view of each.
+
+    The features keep the type of their file, and stay on the disk where they are memory-mapped; what is
+    read of them is float32. ``rows`` are positions in them.
+    """
+
+    origin: str = ""
+    """What the vectors come from, as their file says it, else the name of the file."""
+
+    @property
+    def length(self) -> int:
+        """F."""
+        return int(self._all().shape[2])
+
+    def read(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
+        """Return the vectors (b, F) at these positions."""
+        wanted = np.asarray(indices, np.int64)
+        return np.asarray(self._all()[wanted if self.rows is None else self.rows[wanted], 0], np.float32)
+
+    def read_views(
+        self, indices: Sequence[int] | NDArray[np.int64], rng: np.random.Generator
+    ) -> NDArray[np.float32]:
+        """Return the vectors (b, F): there are no other views."""
+        del rng
+        return self.read(indices)
+
+    def subset(self, keep: NDArray[np.int64]) -> "LabelledVectors":
+        """Return the set of only the vectors at these positions, which are not copied."""
+        return replace(
+            self,
+            labels=self.labels[keep],
+            splits=self.splits[keep],
+            ids=tuple(self.ids[i] for i in keep),
+            groups=None if self.groups is None else self.groups[keep],
+            rows=keep if self.rows is None else self.rows[keep],
+        )

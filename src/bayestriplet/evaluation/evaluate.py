@@ -66,13 +66,15 @@ def evaluate(
 
     rows: dict[str, Vectors] = {name: with_encoder(encoder, "Embedding")}
     if floors and isinstance(encoder, HeadEncoder):
-        rows["frozen features"] = lambda items: _unit(items.images.read(items.indices))
+        rows["vectors as given" if encoder.info.inputs else "frozen features"] = lambda items: _unit(
+            items.images.read(items.indices)
+        )
     elif floors:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             untrained = Encoder(encoder.info, find_weights(encoder.info.backbone, weights, progress))
         rows["untrained"] = with_encoder(untrained, "Embedding, untrained")
-    if floors:
+    if floors and not encoder.info.inputs:
         rows["raw pixels"] = lambda items: raw_pixels(items.images, items.indices, workers)
     out = {}
     for row, vectors in rows.items():

@@ -17,7 +17,7 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.digests import digests_of
 from bayestriplet.data.download import cache_folder
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.data.vectors import LabelledFeatures
+from bayestriplet.data.vectors import LabelledFeatures, LabelledVectors
 from bayestriplet.errors import DataError
 from bayestriplet.evaluation.embeddings import BATCH, image_batches
 from bayestriplet.model.encoder import Encoder
@@ -31,7 +31,12 @@ SAVED_EVERY = 10  # batches between two notes of how far it is
 def with_features(
     encoder: Encoder, images: LabelledImages, views: int, workers: int = 0, progress: Progress | None = None
 ) -> LabelledFeatures:
-    """Return the set with the features of all its images, read from the cache where they are known."""
+    """Return the set with the features of all its images, read from the cache where they are known.
+
+    Vectors that came without images are the features themselves.
+    """
+    if isinstance(images, LabelledVectors):
+        return images
     folder = cache_folder() / "features" / _key(encoder, images, views)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,10 @@ from bayestriplet.model.info import EncoderInfo
 
 
 class Encoder(nn.Module):
-    """Standardises images (B, C, H, W) in 0 .. 1 and embeds them (B, D), on the sphere by option."""
+    """Standardises images (B, C, H, W) in 0 .. 1 and embeds them (B, D), on the sphere by option.
+
+    Vectors (B, F) in place of images go through the head as they are.
+    """
 
     mean: Tensor
     deviation: Tensor
@@ -24,6 +27,10 @@ class Encoder(nn.Module):
         self.info = info
         inputs = len(info.mean)  # a grey image is repeated over three channels where its mean has three
         self.head: nn.Module = nn.Identity()
+        if info.inputs:
+            self.backbone: nn.Module = nn.Identity()
+            self.head = build_head(info.head, info.inputs, info.dim)
+            return
         if info.head == "none":
             network = build_backbone(info.backbone, inputs, info.dim, info.width, weights)
         else:
@@ -57,7 +64,9 @@ class Encoder(nn.Module):
         return embeddings
 
     def describe(self, images: Tensor) -> Tensor:
-        """Return the backbone's output (B, F) for images (B, C, H, W) in 0 .. 1."""
+        """Return the backbone's output (B, F) for images (B, C, H, W) in 0 .. 1; vectors stay as they are."""
+        if self.info.inputs:
+            return images
         standard = (images - self.mean) / self.deviation
         features: Tensor = self.backbone(standard.contiguous(memory_format=torch.channels_last))
         return features

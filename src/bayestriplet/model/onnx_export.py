@@ -15,6 +15,7 @@ from bayestriplet.model.encoder import Encoder
 def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> None:
     """Write the encoder, in eval mode, as a graph from images (B, C, H, W) in 0 .. 1 to vectors (B, D).
 
+    One that takes vectors is a graph from ``vectors`` (B, F) to ``embeddings`` (B, D).
     ``metadata`` are kept in the file.
     """
     try:
@@ -25,15 +26,16 @@ def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> No
         ) from error
     info = encoder.info
     # Two images: a batch of one would be taken for a constant.
-    example = torch.zeros(2, info.channels, info.size, info.size)
+    shape = (info.inputs,) if info.inputs else (info.channels, info.size, info.size)
+    names = ("vectors", "embeddings") if info.inputs else ("images", "vectors")
     try:
         with _quiet():
             program = torch.onnx.export(
                 encoder.eval(),
-                (example,),
+                (torch.zeros(2, *shape),),
                 dynamo=True,
-                input_names=["images"],
-                output_names=["vectors"],
+                input_names=names[:1],
+                output_names=names[1:],
                 dynamic_shapes=({0: torch.export.Dim("batch")},),
                 verbose=False,
             )

@@ -47,6 +47,7 @@ SHOWS = {
     "classes.png": "confusion of nearest neighbours beside distances of the class posteriors",
     "reliability.png": "how often a confidence is right, and accuracy if only confident items are answered",
 }
+NO_PICTURES = "No retrieval.png: the items are vectors, which have no pictures."
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,15 @@ def draw_run_figures(
         "curves.png": lambda: curves_figure(curves, _curves_title(config), METHOD_COLOURS[config.method]),
         "classes.png": lambda: _draw_classes(embedded, posterior),
     }
+    if images.length:
+        del drawings["retrieval.png"]
     note = f"No reliability.png: {UNTRAINED.format(split=split)}."
     if predictive is None:
         note = f"No reliability.png: {run.predictive} is missing; a new training writes it."
     elif (known := _of_trained_classes(embedded, predictive)).any():
         note, found = "", predictive.probabilities(embeddings[known])
         drawings["reliability.png"] = lambda: reliability_figure(found, items.labels[known], embedded.about)
+    note = "\n".join(filter(None, [NO_PICTURES if images.length else "", note]))
     return DrawnFigures(_write_all(drawings, out, progress), note)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.images import to_unit
-from bayestriplet.errors import InputError, MissingDependencyError, reason_of
+from bayestriplet.errors import InputError, InputTypeError, MissingDependencyError, reason_of
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.runs.encoder_files import read_onnx_metadata
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.inputs import check_length
 
 BATCH = 128
 Vectors = NDArray[np.float32]
@@ -60,8 +61,10 @@ class OnnxEncoder:
         """The names of the classes it was trained on."""
         return self.info.classes
 
-    def encode(self, pixels: NDArray[np.uint8]) -> Vectors:
-        """Return the vectors (n, D) of images (n, size, size, channels)."""
+    def encode(self, pixels: NDArray[Any]) -> Vectors:
+        """Return the vectors (n, D) of images (n, size, size, channels), or of vectors (n, F)."""
+        if self.info.inputs:
+            return self._encode_vectors(pixels)
         shape = (self.size, self.size, self.channels)
         if pixels.dtype != np.uint8 or pixels.shape[1:] != shape:
             raise InputError(f"pixels must be uint8 of shape (n, {', '.join(map(str, shape))}); "
@@ -72,6 +75,21 @@ class OnnxEncoder:
             images = np.ascontiguousarray(to_unit(pixels[part]).transpose(0, 3, 1, 2))  # (b, C, H, W)
             vectors[part] = self.session.run(["vectors"], {"images": images})[0]
         return vectors
+
+    def _encode_vectors(self, given: NDArray[Any]) -> Vectors:
+        """Return the embeddings (n, D) of vectors (n, F)."""
+        if given.dtype.kind != "f" or given.ndim != 2:
+            got = f"{given.dtype} of shape {given.shape}"
+            raise InputTypeError(f"the run needs {self.info.needs}; got {got}")
+        check_length(self.info, given.shape[1], f"an array of shape {given.shape}")
+        embeddings = np.empty((len(given), self.dim), np.float32)
+        for start in range(0, len(given), BATCH):
+            part = slice(start, start + BATCH)
+            inputs = np.ascontiguousarray(given[part], np.float32)
+            if not np.isfinite(inputs).all():
+                raise InputError("vectors must be finite numbers; got NaN or infinite ones")
+            embeddings[part] = self.session.run(["embeddings"], {"vectors": inputs})[0]
+        return embeddings
 
 
 def _start(path: Path) -> Any:

@@ -11,12 +11,18 @@ from bayestriplet.errors import InputTypeError
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.retrieval.queries import find_files, read_files, read_queries
+from bayestriplet.retrieval.vector_queries import encode_vectors
 
 PART = 256  # images that are held decoded at a time
 
 
 def encode_images(encoder: OnnxEncoder, given: Any, progress: Progress | None = None) -> Vectors:
-    """Return the vectors (N, D) of a path, a folder, several of them, uint8 pixels, or Pillow images."""
+    """Return the vectors (N, D) of a path, a folder, several of them, uint8 pixels, or Pillow images.
+
+    For an encoder that takes vectors: of vectors:FILE, several of them, or an array (N, F).
+    """
+    if encoder.info.inputs:
+        return encode_vectors(encoder, given)
     files = _files_of(given)
     if files is None:
         queries = read_queries(encoder, given)

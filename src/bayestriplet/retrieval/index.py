@@ -24,6 +24,7 @@ from bayestriplet.retrieval.queries import Queries, read_queries
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
 from bayestriplet.retrieval.store import Store
 from bayestriplet.retrieval.stores import open_store
+from bayestriplet.retrieval.vector_queries import read_vector_queries
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
 
@@ -63,14 +64,21 @@ class Index:
     ) -> list[Answer]:  # fmt: skip
         """Return an answer for every query, with its k nearest items, or all where there are fewer.
 
-        Queries are paths of images or of folders, uint8 pixels, or vectors (n, D). ``where`` asks
+        Queries are paths of images or of folders, uint8 pixels, or vectors (n, D); for a run on vectors
+        vectors:FILE, vectors:FILE#ROW or #ID, ids of items, or arrays (n, F). ``where`` asks
         for items of a label, group or source: ``{"label": "TUM"}``, or texts such as ``["group!=P7"]``.
         ``exclude_self`` leaves out items whose pixels are those of the query, ``exclude_group`` those
         of a group; items without a group stay.
         """
         self.check_search(k, where, exclude_group)
-        read = read_queries(self.encoder, queries)
+        read = self.read(queries)
         return self.ask(read, k, where=where, exclude_self=exclude_self, exclude_group=exclude_group)
+
+    def read(self, queries: Any) -> Queries:
+        """Return queries as vectors; where items are vectors, also an item of the index by its id."""
+        if self.encoder.info.inputs:
+            return read_vector_queries(self.encoder, queries, self.store)
+        return read_queries(self.encoder, queries)
 
     def check_search(self, k: int, where: Where | None = None, exclude_group: str | None = None) -> None:
         """Raise if nothing can be searched, or not in this way."""
@@ -175,7 +183,7 @@ class Index:
         counts = rows.added, rows.replaced, len(gone), rows.unchanged
         taken = 0 if own.name in sets else sum(one.source == own.name for one in known.values())
         beside = sets.get(images.name) if own.name not in sets else None
-        return Change(*counts, seconds, own, chosen.moved_from, taken, beside)
+        return Change(*counts, seconds, own, chosen.moved_from, taken, beside, images.noun)
 
     def remove(self, where: Mapping[str, str]) -> int:
         """Take out the items with these values of label, group, source or id; return how many."""
@@ -214,12 +222,13 @@ class Index:
         The id is the path if not given, or the hash of the pixels.
         """
         began = time.perf_counter()
-        read = read_queries(self.encoder, images)
-        if read.pixels is None or read.hashes is None:
+        read = self.read(images)
+        if read.hashes is None or (read.pixels is None and not self.encoder.info.inputs):
             raise InputError("only images can be added: paths, or uint8 pixels")
         items = _added_items(read, read.hashes, labels, ids, groups)
         known = {item.id for item in self.store.items()}
-        thumbnails = tuple(make_thumbnail(one) for one in read.pixels)
+        blank = (b"",) * len(items)
+        thumbnails = blank if read.pixels is None else tuple(make_thumbnail(one) for one in read.pixels)
         self._write(iter([Rows(items, read.vectors, thumbnails)]), [])
         old = sum(item.id in known for item in items)
         return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)

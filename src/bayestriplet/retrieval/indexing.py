@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +41,14 @@ class Change:
     """Items that version 0.1.0 indexed under the name of this set, and that are now its own."""
     beside: IndexedSet | None = None
     """Another set of the same last name, where this one is new."""
+    noun: str = "image"
+    """What an item is called."""
 
     def __str__(self) -> str:
         return (
             f"{self.added:,} added, {self.replaced:,} replaced, {self.removed:,} removed, "
-            f"{self.unchanged:,} unchanged; {self.seconds:.1f} s, {self.images_per_second:,.0f} images/s"
+            f"{self.unchanged:,} unchanged; {self.seconds:.1f} s, "
+            f"{self.images_per_second:,.0f} {self.noun}s/s"
         )
 
     @property
@@ -58,7 +62,8 @@ class _Read:
     """Images of a batch that are new or changed, and how many of the batch are as they were."""
 
     items: tuple[Item, ...]
-    pixels: NDArray[np.uint8]
+    pixels: NDArray[Any]
+    """Or vectors."""
     thumbnails: tuple[bytes, ...]
     unchanged: int
 
@@ -91,7 +96,9 @@ class ChangedRows:
             self.unchanged += part.unchanged
             done = self.added + self.replaced + self.unchanged
             rate = done / (time.perf_counter() - began)
-            report(self.progress, f"indexing, {rate:,.0f} images a second", done, len(self.images))
+            report(
+                self.progress, f"indexing, {rate:,.0f} {self.images.noun}s a second", done, len(self.images)
+            )
 
     def _read_ahead(self) -> Iterator[_Read]:
         """Yield batches in order while later ones are being read."""
@@ -119,11 +126,11 @@ class ChangedRows:
         return _Read(
             items=tuple(items[i] for i in new),
             pixels=pixels[new],
-            thumbnails=tuple(make_thumbnail(pixels[i]) for i in new),
+            thumbnails=tuple(b"" if images.length else make_thumbnail(pixels[i]) for i in new),
             unchanged=len(items) - len(new),
         )
 
-    def _item(self, row: int, pixels: NDArray[np.uint8]) -> Item:
+    def _item(self, row: int, pixels: NDArray[Any]) -> Item:
         images, before = self.images, self.known.get(self.ids[row])
         return Item(
             id=self.ids[row],
@@ -135,6 +142,6 @@ class ChangedRows:
         )
 
 
-def hash_pixels(pixels: NDArray[np.uint8]) -> str:
-    """Return a digest of an image (size, size, C) as the encoder sees it."""
+def hash_pixels(pixels: NDArray[Any]) -> str:
+    """Return a digest of an image (size, size, C), or of a vector (F,), as the encoder sees it."""
     return hashlib.blake2b(pixels.tobytes(), digest_size=16).hexdigest()

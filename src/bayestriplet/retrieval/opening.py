@@ -5,10 +5,12 @@ from pathlib import Path
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.sources import absolute_data, list_data
+from bayestriplet.data.sources import absolute_data, list_data, list_vector_data
+from bayestriplet.data.vector_files import refuse_image_options
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.inputs import check_inputs, check_kind
 from bayestriplet.runs.splits import open_run_data
 
 
@@ -18,6 +20,12 @@ def open_set(
 ) -> LabelledImages:  # fmt: skip
     """Return all items of a set; its files are opened only to find the bad ones with ``skip_bad``."""
     info = encoder.info
+    check_kind(info, data)
+    if info.inputs:
+        vectors = list_vector_data(data, follow_links=follow_links)
+        refuse_image_options(data, None, skip_bad)
+        check_inputs(info, vectors, data)
+        return vectors
     images = list_data(
         data, size=info.size, channels=info.channels, bits=info.bits, skip_bad=skip_bad,
         follow_links=follow_links, progress=progress,

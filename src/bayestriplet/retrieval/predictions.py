@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ class Embedding:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What is said of N images, in the order of their ids."""
+    """What is said of N images, or vectors, in the order of their ids."""
 
     ids: tuple[str, ...]
     labels: tuple[str, ...]
@@ -86,9 +87,11 @@ class Predictions:
     """(N,) percent of held-out items that are less novel; NaN without held-out items."""
     answers: tuple[Answer, ...] | None
     """The nearest indexed items and their vote; None without an index."""
+    noun: str = "image"
+    """What an item is called."""
 
     def __str__(self) -> str:
-        lines = [f"{len(self.ids):,} images"]
+        lines = [f"{len(self.ids):,} {self.noun}s"]
         if self.probabilities is not None and len(self.ids):
             counts = np.bincount(self.probabilities.argmax(1), minlength=len(self.classes))
             order = np.argsort(-counts, kind="stable")[:10]
@@ -168,12 +171,11 @@ def predict_images(
         probabilities=None if said is None else said[0],
         novelty=None if said is None else said[1],
         answers=answers,
+        noun=found.images.noun,
     )
 
 
-def _read_parts(
-    images: LabelledImages, progress: Progress | None
-) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+def _read_parts(images: LabelledImages, progress: Progress | None) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Yield the images in order, a part at a time."""
     for start in range(0, len(images), PART):
         part = slice(start, min(start + PART, len(images)))

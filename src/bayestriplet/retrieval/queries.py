@@ -1,7 +1,7 @@
 """What can be asked about: image files, folders of them, pixels or vectors."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.checks import is_vectors
 from bayestriplet.data.images import (
     SUFFIXES,
     decode_one,
@@ -33,6 +34,14 @@ class Queries:
     pixels: NDArray[np.uint8] | None = None
     """(n, size, size, C) as the encoder sees them."""
     paths: tuple[Path, ...] | None = None
+
+    def parts(self, number: int) -> "Iterator[Queries]":
+        """Yield the names, vectors and hashes of so many queries at a time."""
+        for start in range(0, len(self.names), number):
+            part = slice(start, start + number)
+            yield Queries(
+                self.names[part], self.vectors[part], None if self.hashes is None else self.hashes[part]
+            )
 
 
 def read_queries(encoder: OnnxEncoder, given: Any) -> Queries:
@@ -59,6 +68,8 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     """Return these files, and instead of a folder all images in it and below, sorted; no hidden ones."""
     files: list[Path] = []
     for path in paths:
+        if is_vectors(str(path)):
+            raise InputError(f"the run needs images; {path} names vectors")
         if path.is_dir():
             inside = sorted(
                 file

@@ -9,7 +9,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from bayestriplet.data.sources import EXAMPLES, absolute_data
+from bayestriplet.data.sources import PREFIXES, absolute_data
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval.items import Item
 
@@ -73,7 +73,7 @@ def locate(data: str) -> str:
     """Return what distinguishes data from others: the resolved path, or the name of a named set."""
     absolute = absolute_data(data)
     kind, colon, path = absolute.partition(":")
-    if colon and kind in EXAMPLES:
+    if colon and kind in PREFIXES:
         return f"{kind}:{Path(path).resolve()}"
     return str(Path(absolute).resolve()) if Path(absolute).is_absolute() else absolute
 
@@ -163,7 +163,7 @@ def _suffixes(data: str, last: str) -> Iterator[str]:
     """Yield names for a set, the shortest first: its last name, then more of its path, then numbers."""
     yield last
     kind, colon, path = data.partition(":")
-    parents = Path(path if colon and kind in EXAMPLES else data).parts[1:-1]
+    parents = Path(path if colon and kind in PREFIXES else data).parts[1:-1]
     for number in range(1, len(parents) + 1):
         yield "/".join((*parents[-number:], last))
     for number in count(2):

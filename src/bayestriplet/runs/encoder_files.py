@@ -17,6 +17,7 @@ from bayestriplet.runs.tensors import Tensors, check_format, read_tensors, write
 FIRST_FORMAT = "1"  # of version 0.1.0, whose fingerprint is the hash of the file
 FORMAT = "2"
 ONNX_FORMAT = "1"
+LATER = ("inputs", "source")  # of a description, left out where they say nothing
 
 
 def write_model(path: Path, info: EncoderInfo, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -61,6 +62,8 @@ def onnx_metadata(info: EncoderInfo, fingerprint: str) -> dict[str, str]:
         "scale": "divide by 255",
         "layout": "batch, channel, row, column",
     }
+    if info.inputs:
+        preprocessing = {"input": f"vectors of length {info.inputs}, as they are", "source": info.source}
     return {
         "format": ONNX_FORMAT,
         "fingerprint": fingerprint,
@@ -78,7 +81,8 @@ def read_onnx_metadata(path: Path, metadata: Mapping[str, str]) -> tuple[Encoder
 
 
 def _to_json(info: EncoderInfo) -> str:
-    return json.dumps(asdict(info), sort_keys=True)
+    """Return a description; of encoders of images it is as it was before others took vectors."""
+    return json.dumps({k: v for k, v in asdict(info).items() if v or k not in LATER}, sort_keys=True)
 
 
 def _read_info(path: Path, metadata: Mapping[str, str], what: str) -> EncoderInfo:

@@ -15,6 +15,7 @@ from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.inputs import check_inputs, check_kind
 
 COLUMNS = ("id", "label", "split", "group")  # runs of version 0.1.0 have no group
 
@@ -71,14 +72,16 @@ def open_with_novel(
     run: RunFolder, data: str, info: EncoderInfo, skip_bad: bool = False, progress: Progress | None = None
 ) -> tuple[LabelledImages, LabelledImages | None]:
     """Open some data for a run, and the items of the classes held out of its training apart from them."""
+    check_kind(info, data)
     config = run.read_config()
     skip_bad = skip_bad or (data == config.data and config.skip_bad)
     # Of the run's own data the recorded splits count: any division does until then, and needs no file.
     split_by = "item" if data == config.data and config.split_by is not None else None
     images = open_data(
-        data, seed=config.seed, split_by=split_by, size=info.size, skip_bad=skip_bad,
+        data, seed=config.seed, split_by=split_by, size=info.size or None, skip_bad=skip_bad,
         follow_links=config.follow_links, progress=progress,
     )  # fmt: skip
+    check_inputs(info, images, data)
     images = replace(images, bits=info.bits)
     if data != config.data:
         return images, None

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from starlette.types import ASGIApp
 from bayestriplet import __version__
 from bayestriplet.data.images import MAX_PIXELS, decode_bytes
 from bayestriplet.data.thumbnails import make_thumbnail, picture_type
-from bayestriplet.errors import BayesTripletError
+from bayestriplet.errors import BayesTripletError, InputError
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
@@ -96,6 +97,8 @@ class Service:
 def _decode(image: bytes, encoder: OnnxEncoder) -> NDArray[np.uint8]:
     """Return an uploaded image as the encoder takes it."""
     info = encoder.info
+    if info.inputs:
+        raise InputError(f"this run needs {info.needs}, not images: search from an indexed item")
     return decode_bytes(image, info.size, info.channels, bits=info.bits)
 
 
@@ -190,6 +193,8 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
             content = await service.thumbnails.ask(id)
         else:
             content = await service.call(read_picture, stored.item, catalogue.index.encoder)
+        if not content:
+            raise RefusalError(HTTPStatus.NOT_FOUND, f"{id[:200]} is a vector, which has no picture")
         return Response(content, headers=headers, media_type=picture_type(content))
 
     @app.get("/api/items/{id:path}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
@@ -217,6 +222,8 @@ def _describe(catalogue: Catalogue) -> dict[str, Any]:
         "size": encoder.size,
         "channels": encoder.channels,
         "dim": encoder.dim,
+        "needs": encoder.info.needs,
+        "pictures": not encoder.info.inputs,
         "examples": [{"id": one.id, "label": one.label} for one in edition.examples],
         "most_neighbours": MOST,
         "most_bytes": MOST_BYTES,

@@ -83,6 +83,8 @@ class Info(BaseModel):
     size: int
     channels: int
     dim: int
+    needs: str = Field(description="What the run takes: images, or vectors of which length.")
+    pictures: bool = Field(description="Whether items have pictures; vectors have none.")
     examples: list[Example]
     most_neighbours: int
     most_bytes: int

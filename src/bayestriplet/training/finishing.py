@@ -11,6 +11,7 @@ from bayestriplet.atomic import replacing
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
+from bayestriplet.data.vectors import describe_vectors
 from bayestriplet.errors import InputError, MissingDependencyError
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import save_encoder
@@ -54,6 +55,7 @@ class Outcome:
         return {
             "data": images.name,
             "classes": list(images.classes),
+            **({"input": describe_vectors(images)} if images.length else {}),
             "method": config.method,
             "seed": config.seed,
             "status": "interrupted" if self.stopped_by else "finished",

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from bayestriplet.checks import VECTORS
 from bayestriplet.config import EPOCHS_OF_THE_PAPER, LEAST_INTERVAL, LEAST_STEPS, TrainConfig
 from bayestriplet.data.batches import KINDS, Batches
 from bayestriplet.data.dataset import LabelledImages
@@ -42,6 +43,9 @@ def choose_start(config: TrainConfig, images: LabelledImages) -> TrainConfig:
     Nobody trains a network on a few hundred photographs from nothing: for image files of 64 pixels or more
     a network that knows ImageNet is taken, unless something else is asked for.
     """
+    if images.length:
+        head = {"backbone": VECTORS, "freeze": True, "head": config.head or "linear"}
+        return config.model_copy(update=head)
     frozen, backbone = config.freeze, config.backbone
     is_silent = backbone is None and config.weights is None and not config.from_scratch and config.width == 1
     if is_silent and not frozen and config.recipe == "default":

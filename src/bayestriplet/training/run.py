@@ -17,6 +17,7 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.audit import data_warnings
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.depth import FULL
+from bayestriplet.data.vectors import LabelledVectors, describe_vectors
 from bayestriplet.errors import DataError, DivergenceError, InputError
 from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import evaluate, select_items
@@ -43,6 +44,7 @@ PRETRAINED = (
     "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
     "trained on ImageNet; --from-scratch trains a ResNet-18 from nothing, --head mlp a larger head"
 )
+HEAD = "{}: a {} head is trained on them"
 
 
 class TrainingRun:
@@ -65,7 +67,9 @@ class TrainingRun:
         if self.config.size is not None and self.images.paths is not None:
             self.images = replace(self.images, size=self.config.size)
         if self.config.freeze and not config.freeze:
-            self.on_event(WarningEvent(PRETRAINED, is_note=True))
+            given = describe_vectors(self.images)
+            text = HEAD.format(given, self.config.head) if given else PRETRAINED
+            self.on_event(WarningEvent(text, is_note=True))
         self.folder = RunFolder(out)
 
     def _check_data(self, name: str) -> None:
@@ -217,12 +221,18 @@ class TrainingRun:
             use_distributed_sampler=False,
         )
 
+    def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return mean and deviation of the pixels, of which vectors have none."""
+        images, config = self.images, self.config
+        if images.length:
+            return (), ()
+        if config.weights == IMAGENET:
+            return statistics_of(config.backbone or "")
+        return pixel_statistics(images, images.indices("train"), config.workers or 0)
+
     def _info(self) -> EncoderInfo:
         config, images = self.config, self.images
-        if config.weights == IMAGENET:
-            mean, deviation = statistics_of(config.backbone or "")
-        else:
-            mean, deviation = pixel_statistics(images, images.indices("train"), config.workers or 0)
+        mean, deviation = self._pixel_statistics()
         return EncoderInfo(
             backbone=config.backbone or "",
             width=config.width,
@@ -235,4 +245,6 @@ class TrainingRun:
             classes=images.classes,
             head=config.head or "none",
             bits=images.bits,
+            inputs=images.length,
+            source=images.origin if isinstance(images, LabelledVectors) else "",
         )

@@ -1,6 +1,7 @@
 // The map: items as points, the query among them; by mouse, touch or keyboard.
 
 import { byId, picture, show } from "./element.js";
+import { havePictures } from "./pictures.js";
 import { thumbnailPath } from "./server.js";
 
 // Colours that stay apart also for the colour-blind, and a shape beside each.
@@ -115,8 +116,8 @@ export class EmbeddingMap {
   #describe(id) {
     if (id === undefined) return;
     const image = byId("point-image");
-    image.src = thumbnailPath(id);
-    image.hidden = false;
+    if (havePictures()) image.src = thumbnailPath(id);
+    image.hidden = !havePictures();
     byId("point-text").textContent = `${this.data.labels[this.rowOf.get(id)] || "no label"} · ${id}`;
   }
 

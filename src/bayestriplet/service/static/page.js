@@ -5,6 +5,7 @@ import { groupOptions, offerGroups, onSwitch, setGroupOptions, showLeftOut } fro
 import { readLink, shrink, toBlob, writeLink } from "./link.js";
 import { EmbeddingMap } from "./map.js";
 import { showAnswer, showNothing, showWaiting } from "./results.js";
+import { havePictures, noun, setPictures, tile } from "./pictures.js";
 import * as server from "./server.js";
 
 const MAP_AGAIN = 3000; // milliseconds until a map that is being made is asked for again
@@ -64,7 +65,7 @@ async function ask(query, { remember = true } = {}) {
     showAnswer(answer, item?.label ?? "", (id) => ask({ item: id }));
     const leftOut = showLeftOut(answer, item);
     map.setQuery(answer.place, answer.neighbours.map((one) => one.id));
-    say(`${answer.neighbours.length} nearest images. ${byId("verdict").textContent}. ${leftOut} ${byId("novelty").textContent}`);
+    say(`${answer.neighbours.length} nearest ${noun()}. ${byId("verdict").textContent}. ${leftOut} ${byId("novelty").textContent}`);
     byId("copy").disabled = false;
     const link = writeLink(query, asked);
     if (remember && link !== location.hash) history.pushState(null, "", link);
@@ -96,7 +97,7 @@ async function showQuery(query, item, answer, signal) {
     query.replay = answer.replay;
     query.name = answer.query;
     query.small = await shrink(seen).catch(() => "");
-  } else if (item) {
+  } else if (item && havePictures()) {
     seen = await server.getPicture(item.id).catch((error) => { problem = error; return null; });
   }
   if (signal.aborted) return; // nothing was shown before: picture and words belong together
@@ -106,7 +107,9 @@ async function showQuery(query, item, answer, signal) {
   byId("asked-facts").replaceChildren(
     ...Object.entries(facts).filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
   );
-  if (seen) {
+  if (!havePictures()) {
+    image.hidden = true;
+  } else if (seen) {
     setPicture(image, seen);
   } else if (item) {
     showThumbnail(image, note, item.id, problem);
@@ -166,7 +169,8 @@ async function load() {
     return false;
   }
   const { run, items, examples, labels } = state.info;
-  byId("served").textContent = `${run} · ${items.toLocaleString("en")} indexed images`;
+  setPictures(state.info);
+  byId("served").textContent = `${run} · ${items.toLocaleString("en")} indexed ${noun()}`;
   const chosen = byId("label").value;
   byId("label").replaceChildren(
     make("option", { value: "" }, "all labels"),
@@ -181,7 +185,7 @@ async function load() {
 }
 
 function example({ id, label }) {
-  const image = picture(make("img", { src: server.thumbnailPath(id), alt: "" }));
+  const image = tile(id);
   const button = make(
     "button",
     { type: "button", "aria-label": `Search from an example of ${label || "no label"}`, title: id, onclick: () => ask({ item: id }) },

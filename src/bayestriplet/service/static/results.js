@@ -1,7 +1,7 @@
 // What a search found: the grid, the bars, the gauge.
 
-import { byId, make, picture, show } from "./element.js";
-import { thumbnailPath } from "./server.js";
+import { byId, make, show } from "./element.js";
+import { noun, tile } from "./pictures.js";
 
 const percent = (share) => (share > 0 && share < 0.0005 ? "< 0.1%" : `${(100 * share).toFixed(1)}%`);
 const named = (label) => (label === "" ? "no label" : label);
@@ -65,7 +65,7 @@ function card(one, compared, onItem) {
     "button",
     { type: "button", class: known ? (match ? "match" : "mismatch") : "", "aria-label": spoken, title: one.path || one.id,
       onclick: () => onItem(one.id) },
-    picture(make("img", { src: thumbnailPath(one.id), alt: "", loading: "lazy" })),
+    tile(one.id),
     make("span", { class: "name" }, named(one.label)),
     make("span", { class: "distance" }, one.distance.toFixed(4)),
     make("span", { class: "sign" }, sign),
@@ -131,7 +131,7 @@ function showNovelty(answer) {
     return;
   }
   const [, word, meaning] = BANDS.find(([upTo]) => answer.novelty <= upTo);
-  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.`;
+  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.`.replaceAll("image", noun().slice(0, -1));
   words.replaceChildren(make("strong", {}, `${word}: `), text);
   gauge.setAttribute("aria-valuenow", answer.novelty.toFixed(1));
   gauge.setAttribute("aria-valuetext", `${word}: ${text}`);

@@ -1,5 +1,6 @@
 """The options of a training run: one model for the command line, TOML files and the run folder."""
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -55,8 +56,20 @@ class TrainConfig(BaseModel):
     follow_links: bool = Field(False, description="Follow links that lead out of a folder of images.")
     backbone: str | None = Field(
         None,
-        description="resnet18, resnet34, resnet50, efficientnet-lite0, or package:factory. "
+        description="resnet18, resnet34, resnet50, efficientnet-lite0, onnx:FILE, or package:factory. "
         "Default: efficientnet-lite0 for image files of 64 pixels or more, else resnet18.",
+    )
+    backbone_sha256: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="Of onnx:FILE: what it must be. Default: recorded."
+    )
+    input_mean: str | None = Field(
+        None, description="Of onnx:FILE: subtracted from pixels; a number, or one per channel with commas."
+    )
+    input_deviation: str | None = Field(
+        None, description="Of onnx:FILE: what pixels are divided by then; a number, or one per channel."
+    )
+    input_range: int | None = Field(
+        None, description="Of onnx:FILE: the pixels' highest value before that, 1 or 255. Default: 1."
     )
     width: float = Field(1.0, description="Share of the channels of a ResNet: 0.25, 0.5 or 1.")
     weights: str | None = Field(
@@ -116,11 +129,45 @@ class TrainConfig(BaseModel):
         """Refuse ways to begin that contradict each other."""
         if self.from_scratch and (self.freeze or self.weights is not None):
             raise ValueError("from_scratch means without weights: do not give freeze or weights with it")
-        if self.freeze and self.backbone is not None and ":" in self.backbone:
+        self._check_onnx()
+        if self.freeze and not self.is_onnx and self.backbone is not None and ":" in self.backbone:
             raise ValueError("freeze is for the backbones known by name, not for one of your own")
         if self.freeze and self.width != 1:
             raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
         return self
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the backbone is an ONNX file."""
+        return self.backbone is not None and self.backbone.startswith("onnx:")
+
+    def _check_onnx(self) -> None:
+        inputs = ("backbone_sha256", "input_mean", "input_deviation", "input_range")
+        if not self.is_onnx:
+            for name in inputs:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for a backbone from an ONNX file: onnx:FILE")
+            return
+        if self.weights is not None or self.from_scratch or self.width != 1:
+            raise ValueError("an ONNX file has its weights: give no weights, from_scratch or width with it")
+        if (self.input_mean is None) != (self.input_deviation is None):
+            raise ValueError("input_mean and input_deviation belong together: give both or neither")
+        if self.input_range not in (None, 1, 255):
+            raise ValueError(f"input_range must be 1 or 255; got {self.input_range}")
+        if self.input_deviation is not None and min(map(float, self.input_deviation.split(","))) <= 0:
+            raise ValueError(f"input_deviation must be above 0; got {self.input_deviation}")
+        if self.input_range is not None and self.input_mean is None:
+            raise ValueError("input_range says what input_mean and input_deviation refer to: give these too")
+
+    @field_validator("input_mean", "input_deviation", mode="before")
+    @classmethod
+    def _check_pixel_values(cls, value: Any) -> Any:
+        """Return numbers, however they are given, as text with commas."""
+        parts = value.split(",") if isinstance(value, str) else value
+        try:
+            return value if value is None else ",".join(map(str, to_numbers(parts)))
+        except (TypeError, ValueError):
+            raise ValueError(f"pixel values must be one number or three with commas; got {value!r}") from None
 
     @field_validator("method")
     @classmethod
@@ -178,6 +225,14 @@ class TrainConfig(BaseModel):
             "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
+
+
+def to_numbers(values: Any) -> list[float]:
+    """Return one or three finite numbers."""
+    numbers = [float(one) for one in (values if isinstance(values, list | tuple) else [values])]
+    if len(numbers) not in (1, 3) or not all(map(math.isfinite, numbers)):
+        raise ValueError(values)
+    return numbers
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:

@@ -18,7 +18,7 @@ from bayestriplet.data.digests import digests_of
 from bayestriplet.data.download import cache_folder
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.vectors import LabelledFeatures
-from bayestriplet.errors import DataError
+from bayestriplet.errors import BayesTripletError, DataError
 from bayestriplet.evaluation.embeddings import BATCH, image_batches
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.runs.encoder_files import fingerprint
@@ -86,6 +86,8 @@ def _compute(
             shutil.move(partial, whole / "features.npy")
         note.unlink(missing_ok=True)
     except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, BayesTripletError):
+            raise
         raise DataError(f"features cannot be kept in {folder.parent}: {error}") from None
 
 

@@ -9,12 +9,16 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from bayestriplet.errors import InputError, reason_of
-from bayestriplet.model.backbone import build_backbone, build_features, build_head
+from bayestriplet.model.backbone import build_backbone, build_features, build_head, build_onnx
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import PREFIX
 
 
 class Encoder(nn.Module):
-    """Standardises images (B, C, H, W) in 0 .. 1 and embeds them (B, D), on the sphere by option."""
+    """Standardises images (B, C, H, W) in 0 .. 1 and embeds them (B, D), on the sphere by option.
+
+    ``weights`` are official ones that a network begins with, or the file of one that is an ONNX file.
+    """
 
     mean: Tensor
     deviation: Tensor
@@ -24,7 +28,10 @@ class Encoder(nn.Module):
         self.info = info
         inputs = len(info.mean)  # a grey image is repeated over three channels where its mean has three
         self.head: nn.Module = nn.Identity()
-        if info.head == "none":
+        if info.backbone.startswith(PREFIX):
+            network, number = build_onnx(info, weights)
+            self.head = build_head(info.head, number, info.dim)
+        elif info.head == "none":
             network = build_backbone(info.backbone, inputs, info.dim, info.width, weights)
         else:
             network, number = build_features(info.backbone, inputs, info.width, weights)
@@ -33,7 +40,7 @@ class Encoder(nn.Module):
         self.backbone = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.register_buffer("mean", torch.tensor(info.mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(info.deviation).view(1, -1, 1, 1), persistent=False)
-        if ":" in info.backbone:
+        if ":" in info.backbone and info.head == "none":
             self._try_backbone()
 
     def _try_backbone(self) -> None:

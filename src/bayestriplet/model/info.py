@@ -1,7 +1,9 @@
 """What has to be known to build an encoder again and to feed it. No torch."""
 
+import re
 from dataclasses import dataclass
 
+ONNX = re.compile("onnx:[0-9a-f]{64}(#.+)?")  # the hash of a file, and the output that is used
 HEADS = ("none", "linear", "mlp")
 
 
@@ -26,6 +28,7 @@ class EncoderInfo:
         numbers = [*self.mean, *self.deviation, self.width]
         right = (
             isinstance(self.backbone, str)
+            and (not self.backbone.startswith("onnx:") or ONNX.fullmatch(self.backbone) is not None)
             and all(isinstance(value, float | int) for value in numbers)
             and self.width in (0.25, 0.5, 1)
             and self.channels in (1, 3)

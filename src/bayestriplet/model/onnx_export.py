@@ -9,13 +9,15 @@ from pathlib import Path
 import torch
 
 from bayestriplet.errors import InputError, MissingDependencyError, reason_of
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.encoder import Encoder, HeadEncoder
+from bayestriplet.model.onnx_file import PREFIX
 
 
 def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> None:
     """Write the encoder, in eval mode, as a graph from images (B, C, H, W) in 0 .. 1 to vectors (B, D).
 
-    ``metadata`` are kept in the file.
+    ``metadata`` are kept in the file. After a backbone that is an ONNX file itself, the graph is that of
+    the head, from features (B, F).
     """
     try:
         import onnxscript  # noqa: F401
@@ -24,15 +26,19 @@ def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> No
             "encoder.onnx needs onnx and onnxscript: pip install 'bayestriplet[train]'"
         ) from error
     info = encoder.info
+    graph: Encoder | HeadEncoder = encoder
     # Two images: a batch of one would be taken for a constant.
     example = torch.zeros(2, info.channels, info.size, info.size)
+    name = "images"
+    if info.backbone.startswith(PREFIX):  # that part is an ONNX file already, and runs before this one
+        graph, example, name = HeadEncoder(encoder), encoder.describe(example), "features"
     try:
         with _quiet():
             program = torch.onnx.export(
-                encoder.eval(),
+                graph.eval(),
                 (example,),
                 dynamo=True,
-                input_names=["images"],
+                input_names=[name],
                 output_names=["vectors"],
                 dynamic_shapes=({0: torch.export.Dim("batch")},),
                 verbose=False,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.errors import InputError, reason_of
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import PREFIX
 from bayestriplet.runs.tensors import Tensors, check_format, read_tensors, write_tensors
 
 FIRST_FORMAT = "1"  # of version 0.1.0, whose fingerprint is the hash of the file
@@ -61,6 +62,10 @@ def onnx_metadata(info: EncoderInfo, fingerprint: str) -> dict[str, str]:
         "scale": "divide by 255",
         "layout": "batch, channel, row, column",
     }
+    if info.backbone.startswith(PREFIX):  # which standardises nothing
+        preprocessing["mean"] = "subtract " + ", ".join(map(str, info.mean))
+        preprocessing["deviation"] = "divide by " + ", ".join(map(str, info.deviation))
+        preprocessing["features"] = f"run backbone.onnx, SHA-256 {info.backbone.removeprefix(PREFIX)}"
     return {
         "format": ONNX_FORMAT,
         "fingerprint": fingerprint,

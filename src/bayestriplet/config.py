@@ -79,6 +79,9 @@ class TrainConfig(BaseModel):
     head: Literal["linear", "mlp"] | None = Field(
         None, description="Of a frozen backbone: linear or mlp. Default: linear."
     )
+    unfreeze_from: str | None = Field(
+        None, description="Go on from this run, whose network was frozen, and train the whole network."
+    )
     from_scratch: bool = Field(False, description="Begin with an untrained network, whatever the images.")
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
     normalize: bool | None = Field(None, description="Put embeddings on the unit sphere.")
@@ -130,6 +133,8 @@ class TrainConfig(BaseModel):
         if self.from_scratch and (self.freeze or self.weights is not None):
             raise ValueError("from_scratch means without weights: do not give freeze or weights with it")
         self._check_onnx()
+        if self.unfreeze_from is not None and (self.freeze or self.from_scratch or self.weights is not None):
+            raise ValueError("unfreeze_from takes a run's network: give no freeze, from_scratch or weights")
         if self.freeze and not self.is_onnx and self.backbone is not None and ":" in self.backbone:
             raise ValueError("freeze is for the backbones known by name, not for one of your own")
         if self.freeze and self.width != 1:

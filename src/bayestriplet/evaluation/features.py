@@ -54,7 +54,7 @@ def _key(encoder: Encoder, images: LabelledImages, views: int) -> str:
     backbone = {name: value for name, value in encoder.arrays().items() if name.startswith("backbone.")}
     plain = replace(encoder.info, classes=(), dim=1, head="linear", normalize=True)
     form = images.size, images.channels, images.bits, images.kind if views > 1 else "", views, FORMAT
-    digest = hashlib.sha256(f"{fingerprint(plain, backbone)} {form}".encode())
+    digest = hashlib.sha256(f"{fingerprint(plain, backbone)} {form}{' inverted' * images.invert}".encode())
     if images.digests is not None:
         digest.update("\n".join(map(str, images.digests)).encode())
     else:

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bayestriplet.errors import InputError, reason_of
 from bayestriplet.model.backbone import build_backbone, build_features, build_head, build_onnx
@@ -22,6 +23,8 @@ class Encoder(nn.Module):
 
     mean: Tensor
     deviation: Tensor
+    keeps_statistics = False
+    """Whether batch normalisation of the backbone goes by what it knows, not by its batch, in training."""
 
     def __init__(self, info: EncoderInfo, weights: str | None = None) -> None:
         super().__init__()
@@ -57,6 +60,15 @@ class Encoder(nn.Module):
         if shape != (2, info.dim):
             raise InputError(f"backbone {info.backbone!r} must return (B, {info.dim}); got {shape} for B = 2")
         self.train(training)
+
+    def train(self, mode: bool = True) -> "Encoder":
+        """Set the mode; statistics that are kept stay as they are."""
+        super().train(mode)
+        if self.keeps_statistics:
+            for module in self.backbone.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
 
     def features(self, images: Tensor) -> Tensor:
         """Return the embeddings before normalisation: what a criterion takes."""

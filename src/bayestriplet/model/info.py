@@ -22,6 +22,7 @@ class EncoderInfo:
     classes: tuple[str, ...]
     head: str = "none"  # what makes an embedding of the backbone's features: none, linear or mlp
     bits: int = 16  # that 16-bit files are scaled by which do not say themselves how many they hold
+    invert: bool = False  # whether image files are read with dark and light exchanged
 
     def check(self) -> "EncoderInfo":
         """Return it if every value is of its type and in a sensible range; a file may say anything."""
@@ -43,6 +44,7 @@ class EncoderInfo:
             and all(isinstance(name, str) for name in self.classes)
             and isinstance(self.bits, int)
             and 8 <= self.bits <= 16
+            and isinstance(self.invert, bool)
         )
         if not right:
             raise ValueError("its description of the encoder makes no sense")

@@ -19,8 +19,8 @@ def open_set(
     """Return all items of a set; its files are opened only to find the bad ones with ``skip_bad``."""
     info = encoder.info
     images = list_data(
-        data, size=info.size, channels=info.channels, bits=info.bits, skip_bad=skip_bad,
-        follow_links=follow_links, progress=progress,
+        data, size=info.size, channels=info.channels, bits=info.bits, invert=info.invert,
+        skip_bad=skip_bad, follow_links=follow_links, progress=progress,
     )  # fmt: skip
     return _fit(encoder, images)
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from bayestriplet.runs.tensors import Tensors, check_format, read_tensors, write
 FIRST_FORMAT = "1"  # of version 0.1.0, whose fingerprint is the hash of the file
 FORMAT = "2"
 ONNX_FORMAT = "1"
+LATER = ("invert",)  # fields of the description that earlier files do not have
 
 
 def write_model(path: Path, info: EncoderInfo, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -62,6 +63,8 @@ def onnx_metadata(info: EncoderInfo, fingerprint: str) -> dict[str, str]:
         "scale": "divide by 255",
         "layout": "batch, channel, row, column",
     }
+    if info.invert:
+        preprocessing["scale"] = "subtract from 255, divide by 255"
     if info.backbone.startswith(PREFIX):  # which standardises nothing
         preprocessing["mean"] = "subtract " + ", ".join(map(str, info.mean))
         preprocessing["deviation"] = "divide by " + ", ".join(map(str, info.deviation))
@@ -83,7 +86,13 @@ def read_onnx_metadata(path: Path, metadata: Mapping[str, str]) -> tuple[Encoder
 
 
 def _to_json(info: EncoderInfo) -> str:
-    return json.dumps(asdict(info), sort_keys=True)
+    """Return a description as text; what was added later is left out at its default.
+
+    So the fingerprints of runs and indexes made before stay the same.
+    """
+    later = {field.name: field.default for field in fields(info) if field.name in LATER}
+    values = {name: value for name, value in asdict(info).items() if value != later.get(name, ...)}
+    return json.dumps(values, sort_keys=True)
 
 
 def _read_info(path: Path, metadata: Mapping[str, str], what: str) -> EncoderInfo:

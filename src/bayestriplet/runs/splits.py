@@ -79,7 +79,7 @@ def open_with_novel(
         data, seed=config.seed, split_by=split_by, size=info.size, skip_bad=skip_bad,
         follow_links=config.follow_links, progress=progress,
     )  # fmt: skip
-    images = replace(images, bits=info.bits)
+    images = replace(images, bits=info.bits, invert=images.invert or info.invert)
     if data != config.data:
         return images, None
     known, novel = (images, None) if config.without is None else hold_out(images, config.without)

@@ -96,7 +96,7 @@ class Service:
 def _decode(image: bytes, encoder: OnnxEncoder) -> NDArray[np.uint8]:
     """Return an uploaded image as the encoder takes it."""
     info = encoder.info
-    return decode_bytes(image, info.size, info.channels, bits=info.bits)
+    return decode_bytes(image, info.size, info.channels, bits=info.bits, invert=info.invert)
 
 
 def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:

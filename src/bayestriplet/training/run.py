@@ -30,6 +30,7 @@ from bayestriplet.model.onnx_file import split_output
 from bayestriplet.runs.encoder_files import fingerprint
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.splits import check_unchanged, write_splits
+from bayestriplet.runs.unfreezing import refuse_trained_items
 from bayestriplet.training.callbacks import StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
 from bayestriplet.training.events import OnEvent, WarningEvent, as_progress, ignore
@@ -40,6 +41,7 @@ from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.onnx_start import name_in_files, pixel_values, settle_onnx
 from bayestriplet.training.plan import make_batches, open_images, ranks, resolve
 from bayestriplet.training.stopping import Interruption
+from bayestriplet.training.unfreezing import NOTE, unfreeze
 
 PRETRAINED = (
     "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
@@ -70,6 +72,9 @@ class TrainingRun:
             self.images = replace(self.images, size=self.config.size)
         if self.config.freeze and not config.freeze:
             self.on_event(WarningEvent(PRETRAINED, is_note=True))
+        if config.unfreeze_from is not None:
+            refuse_trained_items(Path(config.unfreeze_from), config.data, self.images)
+            note = NOTE.format(run=config.unfreeze_from, backbone=config.backbone)
         if note:
             self.on_event(WarningEvent(note, is_note=True))
 
@@ -149,7 +154,8 @@ class TrainingRun:
             queries = select_items(self.images, "test", encoder)
             scores = evaluate(
                 encoder, queries, workers=config.workers or 0, seed=config.seed, name=config.method,
-                floors=not only_scores, weights=config.weights, progress=self.progress,
+                floors=not only_scores, weights=config.weights, begun=config.unfreeze_from,
+                progress=self.progress,
             )  # fmt: skip
         self.folder.write_results(self.outcome.results(config, self.images, scores))
         return scores
@@ -186,6 +192,9 @@ class TrainingRun:
     def _encoder(self) -> Encoder | HeadEncoder:
         """Return what is trained: the network, or the head of a frozen one, whose features are computed."""
         config = self.config
+        if config.unfreeze_from is not None:
+            self.whole = unfreeze(config, self.images)
+            return self.whole
         self.whole = Encoder(self._info(), self._find_weights())
         if not config.freeze:
             return self.whole
@@ -251,4 +260,5 @@ class TrainingRun:
             classes=images.classes,
             head=config.head or "none",
             bits=images.bits,
+            invert=images.invert,
         )

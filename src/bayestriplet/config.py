@@ -15,6 +15,7 @@ WIDTHS = (0.25, 0.5, 1.0)
 ITEMS_OF_THE_PAPER = 5
 EPOCHS_OF_THE_PAPER = 50
 LEAST_STEPS = 500  # of a training without limits, however few its images
+RATE_UNFROZEN = 5e-4  # of a head that is trained already; its backbone learns at a tenth of it
 LEAST_INTERVAL = 50  # steps between validations by default
 
 
@@ -224,7 +225,7 @@ class TrainConfig(BaseModel):
             "normalize": not paper,
             "augment": not paper and not self.freeze,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
-            "lr": 1e-5 if paper else RATE.start,
+            "lr": 1e-5 if paper else RATE_UNFROZEN if self.unfreeze_from else RATE.start,
             "loss_rate": LOSS_RATE.start if method.learned else None,
             "num_negatives": NEGATIVES_OF_MANY if num_classes > MANY and method.draws else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,

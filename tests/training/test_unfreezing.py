@@ -67,6 +67,7 @@ def test_data_split_seed_and_method_are_those_of_the_frozen_run(frozen):
     for name in ("data", "seed", "size", "backbone", "head", "dim", "method", "margin", "normalize"):
         assert getattr(config, name) == getattr(frozen.config, name), name
     assert (config.freeze, config.weights, config.seed) == (False, None, 3)
+    assert config.resolved(3).lr == 0.0005
     other = config_of(frozen, method="nca")
     assert (other.method, other.margin) == ("nca", None)
 

@@ -29,7 +29,8 @@ HOMES = {  # third-party libraries, and the parts that may import them
     "pytorch_metric_learning": {"triplets"},
     "faiss": {"evaluation", "retrieval"},
     "filelock": {"evaluation", "retrieval"},
-    "onnxruntime": {"retrieval"},
+    "onnx": {"model"},
+    "onnxruntime": {"model"},
     "onnxscript": {"model"},
     "lancedb": {"retrieval"},
     "pyarrow": {"retrieval", "data"},  # the latter reads vectors in .parquet files

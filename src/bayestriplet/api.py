@@ -25,6 +25,7 @@ from bayestriplet.retrieval.indexing import Change
 from bayestriplet.retrieval.predictions import Embedding, Predictions, embed_images, predict_images
 from bayestriplet.runs.folder import RunFolder, check_free
 from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.unfreezing import with_frozen_run
 from bayestriplet.training.events import OnEvent, as_progress, ignore
 
 if TYPE_CHECKING:
@@ -83,8 +84,11 @@ def _check_training(
         out, source = resume, Path(resume) / "config.toml"
     elif config is not None:
         source = Path(config)
+    given = set(values)
     if source is not None:
         values = read_toml(source) | values
+    if "unfreeze_from" in values and resume is None:
+        values = with_frozen_run(values, given)
     checked = make_config(values, str(source or "train"))
     if out is None:
         raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
@@ -113,6 +117,8 @@ def compare(
     numbers = check_seeds(range(check_whole("seeds", seeds, 1)) if isinstance(seeds, int) else seeds)
     values = {name: value for name, value in options.items() if value is not None}
     base = make_config({"data": absolute_data(data), **values}, "compare")
+    if base.unfreeze_from is not None:
+        raise InputError("compare begins every run alike: unfreeze_from is an option of train alone")
     from bayestriplet.report.results import ComparisonResult, write_comparison
     from bayestriplet.report.style import import_drawing
     from bayestriplet.training.comparison import Comparison

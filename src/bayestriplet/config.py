@@ -1,5 +1,6 @@
 """The options of a training run: one model for the command line, TOML files and the run folder."""
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ WIDTHS = (0.25, 0.5, 1.0)
 ITEMS_OF_THE_PAPER = 5
 EPOCHS_OF_THE_PAPER = 50
 LEAST_STEPS = 500  # of a training without limits, however few its images
+RATE_UNFROZEN = 5e-4  # of a head that is trained already; its backbone learns at a tenth of it
 LEAST_INTERVAL = 50  # steps between validations by default
 
 
@@ -55,8 +57,20 @@ class TrainConfig(BaseModel):
     follow_links: bool = Field(False, description="Follow links that lead out of a folder of images.")
     backbone: str | None = Field(
         None,
-        description="resnet18, resnet34, resnet50, efficientnet-lite0, or package:factory. "
+        description="resnet18, resnet34, resnet50, efficientnet-lite0, onnx:FILE, or package:factory. "
         "Default: efficientnet-lite0 for image files of 64 pixels or more, else resnet18.",
+    )
+    backbone_sha256: str | None = Field(
+        None, pattern="^[0-9a-f]{64}$", description="Of onnx:FILE: what it must be. Default: recorded."
+    )
+    input_mean: str | None = Field(
+        None, description="Of onnx:FILE: subtracted from pixels; a number, or one per channel with commas."
+    )
+    input_deviation: str | None = Field(
+        None, description="Of onnx:FILE: what pixels are divided by then; a number, or one per channel."
+    )
+    input_range: int | None = Field(
+        None, description="Of onnx:FILE: the pixels' highest value before that, 1 or 255. Default: 1."
     )
     width: float = Field(1.0, description="Share of the channels of a ResNet: 0.25, 0.5 or 1.")
     weights: str | None = Field(
@@ -65,6 +79,9 @@ class TrainConfig(BaseModel):
     freeze: bool = Field(False, description="Train a head alone, on features that are computed once.")
     head: Literal["linear", "mlp"] | None = Field(
         None, description="Of a frozen backbone, or on vectors: linear or mlp. Default: linear."
+    )
+    unfreeze_from: str | None = Field(
+        None, description="Go on from this run, whose network was frozen, and train the whole network."
     )
     from_scratch: bool = Field(False, description="Begin with an untrained network, whatever the images.")
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
@@ -120,7 +137,10 @@ class TrainConfig(BaseModel):
             raise ValueError(f"backbone {VECTORS} is for vectors:FILE; {self.data} is no such data")
         if self.from_scratch and (self.freeze or self.weights is not None):
             raise ValueError("from_scratch means without weights: do not give freeze or weights with it")
-        if self.freeze and self.backbone is not None and ":" in self.backbone:
+        self._check_onnx()
+        if self.unfreeze_from is not None and (self.freeze or self.from_scratch or self.weights is not None):
+            raise ValueError("unfreeze_from takes a run's network: give no freeze, from_scratch or weights")
+        if self.freeze and not self.is_onnx and self.backbone is not None and ":" in self.backbone:
             raise ValueError("freeze is for the backbones known by name, not for one of your own")
         if self.freeze and self.width != 1:
             raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
@@ -137,6 +157,39 @@ class TrainConfig(BaseModel):
         for name, is_given in given.items():
             if is_given:
                 raise ValueError(f"{name} is for images, and {self.data} holds vectors: leave it out")
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether the backbone is an ONNX file."""
+        return self.backbone is not None and self.backbone.startswith("onnx:")
+
+    def _check_onnx(self) -> None:
+        inputs = ("backbone_sha256", "input_mean", "input_deviation", "input_range")
+        if not self.is_onnx:
+            for name in inputs:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for a backbone from an ONNX file: onnx:FILE")
+            return
+        if self.weights is not None or self.from_scratch or self.width != 1:
+            raise ValueError("an ONNX file has its weights: give no weights, from_scratch or width with it")
+        if (self.input_mean is None) != (self.input_deviation is None):
+            raise ValueError("input_mean and input_deviation belong together: give both or neither")
+        if self.input_range not in (None, 1, 255):
+            raise ValueError(f"input_range must be 1 or 255; got {self.input_range}")
+        if self.input_deviation is not None and min(map(float, self.input_deviation.split(","))) <= 0:
+            raise ValueError(f"input_deviation must be above 0; got {self.input_deviation}")
+        if self.input_range is not None and self.input_mean is None:
+            raise ValueError("input_range says what input_mean and input_deviation refer to: give these too")
+
+    @field_validator("input_mean", "input_deviation", mode="before")
+    @classmethod
+    def _check_pixel_values(cls, value: Any) -> Any:
+        """Return numbers, however they are given, as text with commas."""
+        parts = value.split(",") if isinstance(value, str) else value
+        try:
+            return value if value is None else ",".join(map(str, to_numbers(parts)))
+        except (TypeError, ValueError):
+            raise ValueError(f"pixel values must be one number or three with commas; got {value!r}") from None
 
     @field_validator("method")
     @classmethod
@@ -188,12 +241,20 @@ class TrainConfig(BaseModel):
             "normalize": not paper,
             "augment": not paper and not self.freeze,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
-            "lr": 1e-5 if paper else RATE.start,
+            "lr": 1e-5 if paper else RATE_UNFROZEN if self.unfreeze_from else RATE.start,
             "loss_rate": LOSS_RATE.start if method.learned else None,
             "num_negatives": NEGATIVES_OF_MANY if num_classes > MANY and method.draws else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
+
+
+def to_numbers(values: Any) -> list[float]:
+    """Return one or three finite numbers."""
+    numbers = [float(one) for one in (values if isinstance(values, list | tuple) else [values])]
+    if len(numbers) not in (1, 3) or not all(map(math.isfinite, numbers)):
+        raise ValueError(values)
+    return numbers
 
 
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:

@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from bayestriplet.data.augment import KINDS, augment
+from bayestriplet.data.sources import open_data
+from bayestriplet.evaluation.embeddings import to_tensor
 
 
 def images(channels=3):
@@ -46,3 +49,15 @@ def test_digits_are_moved_only_a_little():
     center = (varied.sum((1, 3)) * rows).sum(1) / varied.sum((1, 2, 3))
     assert (center - 13.5).abs().max() < 3.5
     assert (varied.sum((1, 2, 3)) / 64 - 1).abs().max() < 0.35
+
+
+def test_grey_sets_of_an_npz_file_are_never_mirrored(tmp_path):
+    half = np.zeros((4, 28, 28), np.uint8)
+    half[:, 4:24, 4:10] = 255  # ink on the left alone
+    made = {f"{split}_{what}": half if what == "images" else np.array([0, 1, 0, 1])
+            for split in ("train", "val", "test") for what in ("images", "labels")}  # fmt: skip
+    np.savez(tmp_path / "glyphs.npz", **made)
+    opened = open_data(str(tmp_path / "glyphs.npz"))
+    pixels = to_tensor(opened.read(np.zeros(200, np.int64)))
+    varied = augment(pixels, opened.kind, torch.Generator().manual_seed(0))
+    assert (varied[..., :14].sum((1, 2, 3)) > varied[..., 14:].sum((1, 2, 3))).all()

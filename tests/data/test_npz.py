@@ -36,7 +36,7 @@ def test_pathmnist_has_its_splits_and_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("shape", "channels", "kind"), [((20, 20), 1, "photo"), ((20, 20, 3), 3, "histology")]
+    ("shape", "channels", "kind"), [((20, 20), 1, "digits"), ((20, 20, 3), 3, "histology")]
 )
 def test_another_file_has_numbers_for_names(tmp_path, shape, channels, kind):
     images = open_data(write(tmp_path / "blood.npz", arrays(4, shape)))

@@ -1,10 +1,21 @@
+import hashlib
+import io
+import json
+import shutil
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 from PIL import Image
 
+import bayestriplet as bt
 from bayestriplet.data.audit import data_warnings
 from bayestriplet.data.sources import list_data, open_data
 from bayestriplet.errors import DataError
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.retrieval.index import Index
+from bayestriplet.runs.encoder_files import fingerprint
+from bayestriplet.service.pictures import read_picture
 
 BACKGROUND = [f"Script_{letter}" for letter in "ABCDEFG"]
 EVALUATION = ["Atlantean", "Ge_ez"]
@@ -79,3 +90,48 @@ def test_folders_that_are_not_omniglot_are_one_line(root, tmp_path):
     (root / "images_evaluation").mkdir()
     with pytest.raises(DataError, match=r"has 7 alphabets in images_background and 0 in images_evaluation"):
         open_data(f"omniglot:{root}")
+
+
+@pytest.fixture
+def run(root, tmp_path):
+    """A run on Omniglot with an index of all its drawings."""
+    made = bt.train(f"omniglot:{root}", out=tmp_path / "run",
+                    width=0.25, dim=8, max_steps=4, workers=0)  # fmt: skip
+    made.index(f"omniglot:{root}")
+    return made
+
+
+def test_a_drawing_as_in_the_official_folder_finds_itself(run, root, tmp_path):
+    file = root / "images_evaluation" / "Atlantean" / "character01"
+    drawing = min(file.iterdir())
+    copy = shutil.copy(drawing, tmp_path / "query.png")
+    assert run.encoder.info.invert
+    for query in (drawing, copy, Image.open(copy)):
+        nearest = run.search(query, k=1).answers[0].neighbours[0]
+        assert (nearest.path, nearest.distance) == (str(drawing), pytest.approx(0, abs=1e-3))
+    pixels = open_data(f"omniglot:{root}").read(range(2))
+    paths = open_data(f"omniglot:{root}").paths[:2]
+    np.testing.assert_allclose(run.encode(list(pixels)), run.encode(list(paths)), atol=1e-5)
+
+
+def test_a_plain_folder_of_such_files_is_read_like_the_set(run, root, tmp_path):
+    plain = shutil.copytree(root / "images_evaluation" / "Atlantean", tmp_path / "plain")
+    assert run.index(str(plain)).added > 0
+    nearest = run.search(min((plain / "character01").iterdir()), k=2).answers[0].neighbours
+    assert [one.distance for one in nearest] == pytest.approx([0, 0], abs=1e-3)
+    assert run.evaluate(str(plain), split="all").retrieval["but"]
+
+
+def test_the_picture_of_an_indexed_drawing_is_its_file(run):
+    item = Index.open(run.path).store.items()[0]
+    with Image.open(io.BytesIO(read_picture(item, run.encoder))) as shown, Image.open(item.path) as stored:
+        away = np.abs(np.asarray(shown.convert("L"), int) - np.asarray(stored.convert("L"), int))
+    assert away.max() < 30  # a JPEG of it
+
+
+def test_files_of_earlier_runs_keep_their_fingerprint():
+    info = EncoderInfo("resnet18", 0.25, 16, 1, 28, (0.5,), (0.2,), True, ("a", "b"))
+    values = asdict(info)
+    del values["invert"]
+    assert fingerprint(info, {}) == hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    assert fingerprint(replace(info, invert=True), {}) != fingerprint(info, {})

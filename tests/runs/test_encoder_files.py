@@ -55,7 +55,9 @@ def test_what_an_onnx_file_says_of_itself_is_read_back(tmp_path):
         read_onnx_metadata(tmp_path, onnx_metadata(INFO, ""))
 
 
-@pytest.mark.parametrize("wrong", [{"size": 30000}, {"channels": 2}, {"dim": 0}, {"bits": 40}, {"mean": ()}])
+@pytest.mark.parametrize(
+    "wrong", [{"size": 30000}, {"channels": 2}, {"dim": 0}, {"bits": 40}, {"mean": ()}, {"backbone": "onnx:"}]
+)
 def test_a_description_that_makes_no_sense_is_one_line(wrong, tmp_path):
     metadata = onnx_metadata(replace(INFO, **wrong), "digest")
     with pytest.raises(InputError, match="is not a whole encoder: its description of the encoder makes no"):

@@ -77,5 +77,5 @@ give_options(
             "Choose learning rates, margin or temperature, and normalisation on validation data (default).",
         ),
     ],
-    without=("method", "seed", *TUNED),
+    without=("method", "seed", "unfreeze_from", *TUNED),
 )

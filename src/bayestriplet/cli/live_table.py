@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bayestriplet.report.methods_table import describe
 from bayestriplet.training.comparison import least_runs
-from bayestriplet.training.events import Event, TrialEvent
+from bayestriplet.training.events import Event, TrialEvent, WarningEvent
 from bayestriplet.training.tuning import options_of
 
 
@@ -35,6 +35,8 @@ class LiveTable:
 
     def __call__(self, event: Event) -> None:
         """Show which run is being made, or what one found."""
+        if isinstance(event, WarningEvent):
+            self.console.print(f"Note: {event.text}", highlight=False, markup=False, soft_wrap=True)
         if not isinstance(event, TrialEvent):
             return
         if event.results is None:

@@ -42,6 +42,8 @@ def fetch(url: str, progress: Progress | None = None, limit: int | None = None) 
                 report(progress, f"downloading {url.rsplit('/', 1)[-1]}", done, total)
     except (OSError, ValueError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
         raise FetchError(str(getattr(error, "reason", error))) from error
+    if done < total:
+        raise FetchError(f"it broke off after {done:,} of {total:,} bytes")
     return b"".join(parts)
 
 

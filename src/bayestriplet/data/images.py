@@ -63,9 +63,16 @@ def decode(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray
         raise DataError(f"{bad}; replace or remove it, or leave such files out with --skip-bad") from None
 
 
-def decode_one(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
+def decode_one(
+    path: Path, size: int, channels: int, *, bits: int = FULL, invert: bool = False
+) -> NDArray[np.uint8]:
     """Return an image as :func:`decode` does; the error of a bad one says what it is, and no more."""
-    return shape_image(load_image(path, bits=bits), size, channels)
+    return exchange(shape_image(load_image(path, bits=bits), size, channels), invert)
+
+
+def exchange(pixels: NDArray[np.uint8], invert: bool) -> NDArray[np.uint8]:
+    """Return pixels with dark and light exchanged, if asked for."""
+    return np.uint8(255) - pixels if invert else pixels
 
 
 def load_image(path: Path, *, bits: int = FULL) -> Image.Image:
@@ -76,10 +83,12 @@ def load_image(path: Path, *, bits: int = FULL) -> Image.Image:
         raise DataError(f"{path} {bad}") from None
 
 
-def decode_bytes(content: bytes, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
+def decode_bytes(
+    content: bytes, size: int, channels: int, *, bits: int = FULL, invert: bool = False
+) -> NDArray[np.uint8]:
     """Return the image that the content of a file is, as :func:`decode_one` does."""
     try:
-        return shape_image(_load(io.BytesIO(content), bits).image, size, channels)
+        return exchange(shape_image(_load(io.BytesIO(content), bits).image, size, channels), invert)
     except _BadImageError as bad:
         raise DataError(f"the file {bad}") from None
 
@@ -103,14 +112,16 @@ def shape_image(image: Image.Image, size: int, channels: int) -> NDArray[np.uint
     return np.asarray(image, dtype=np.uint8).reshape(size, size, channels)
 
 
-def shape_opened(image: Image.Image, size: int, channels: int, *, bits: int = FULL) -> NDArray[np.uint8]:
+def shape_opened(
+    image: Image.Image, size: int, channels: int, *, bits: int = FULL, invert: bool = False
+) -> NDArray[np.uint8]:
     """Return an image that the caller has opened with Pillow, as :func:`decode_one` returns a file."""
     try:
         image.load()
         found = _load_deep(image, None, bits).image if is_deep(image) else _convert(image)
     except (_BadImageError, OSError, ValueError) as bad:
         raise DataError(f"the image {bad}") from None
-    return shape_image(found, size, channels)
+    return exchange(shape_image(found, size, channels), invert)
 
 
 def is_opened(given: object) -> bool:

@@ -37,7 +37,7 @@ def open_npz(path: Path) -> LabelledImages:
         ),
         channels=channels,
         size=images.shape[1],
-        kind="histology" if channels == 3 else "photo",
+        kind="histology" if channels == 3 else "digits",  # a mirrored glyph or organ may be of another class
         pixels=images.reshape(*images.shape[:3], channels),
     )
 

@@ -102,6 +102,7 @@ def list_data(
     size: int,
     channels: int,
     bits: int = 16,
+    invert: bool = False,
     skip_bad: bool = False,
     follow_links: bool = False,
     progress: Progress | None = None,
@@ -110,14 +111,16 @@ def list_data(
 
     They are opened only to find the bad ones with ``skip_bad``. One class is enough, and files
     without any, in a folder or a manifest, are of the class "". What is in memory keeps its own channels.
-    16-bit files that do not declare their bits are scaled by ``bits``.
+    16-bit files that do not declare their bits are scaled by ``bits``. With ``invert`` all files are read
+    with dark and light exchanged, as those of Omniglot are anyway.
     """
     check_whole("size", size, 1)
     if check_whole("bits", bits, 1) > FULL:
         raise InputError(f"bits must be at most {FULL}; got {bits}")
 
     def look(listing: Listing) -> Examined:
-        return Examined(take_listed(listing, size, channels, bits=bits))
+        inverted = replace(listing, invert=listing.invert or invert)
+        return Examined(take_listed(inverted, size, channels, bits=bits))
 
     examined, _ = _open(data, 0, look, progress, labelled=False, follow_links=follow_links)
     images = examined.images

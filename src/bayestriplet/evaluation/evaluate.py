@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, raw_pixels
+from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.metrics import Scores, retrieval_scores
 from bayestriplet.evaluation.weights import find_weights
 from bayestriplet.model.encoder import Encoder, HeadEncoder
+from bayestriplet.runs.folder import RunFolder
 
 Vectors = Callable[["ItemSet"], NDArray[np.float32]]
 
@@ -53,12 +56,14 @@ def evaluate(
     name: str = "trained",
     floors: bool = True,
     weights: str | None = None,
+    begun: str | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Scores]:
     """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels.
 
     The untrained one begins as the training did: with the official ``weights``, if it had them. For the
-    head of a frozen network the floor is what it starts from: the features themselves, on the sphere.
+    head of a frozen network the floor is what it starts from: the features themselves, on the sphere. For
+    a network that was frozen before, it is the run that it has ``begun`` with, as long as that is there.
     """
 
     def with_encoder(network: Encoder | HeadEncoder, what: str) -> Vectors:
@@ -69,6 +74,9 @@ def evaluate(
         rows["vectors as given" if encoder.info.inputs else "frozen features"] = lambda items: _unit(
             items.images.read(items.indices)
         )
+    elif floors and begun is not None:
+        if RunFolder(Path(begun)).model.is_file():
+            rows["frozen"] = with_encoder(load_encoder(RunFolder(Path(begun)).model), "Embedding, frozen")
     elif floors:
         with torch.random.fork_rng():
             torch.manual_seed(seed)

@@ -114,6 +114,7 @@ class Evaluator:
             seed=config.seed,
             name=config.method,
             weights=config.weights,
+            begun=config.unfreeze_from,
             progress=self.progress,
         )
         against = "" if among is None else f" against {len(among.indices):,} of {gallery}"

@@ -18,7 +18,7 @@ from bayestriplet.data.digests import digests_of
 from bayestriplet.data.download import cache_folder
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.vectors import LabelledFeatures, LabelledVectors
-from bayestriplet.errors import DataError
+from bayestriplet.errors import BayesTripletError, DataError
 from bayestriplet.evaluation.embeddings import BATCH, image_batches
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.runs.encoder_files import fingerprint
@@ -59,7 +59,7 @@ def _key(encoder: Encoder, images: LabelledImages, views: int) -> str:
     backbone = {name: value for name, value in encoder.arrays().items() if name.startswith("backbone.")}
     plain = replace(encoder.info, classes=(), dim=1, head="linear", normalize=True)
     form = images.size, images.channels, images.bits, images.kind if views > 1 else "", views, FORMAT
-    digest = hashlib.sha256(f"{fingerprint(plain, backbone)} {form}".encode())
+    digest = hashlib.sha256(f"{fingerprint(plain, backbone)} {form}{' inverted' * images.invert}".encode())
     if images.digests is not None:
         digest.update("\n".join(map(str, images.digests)).encode())
     else:
@@ -91,6 +91,8 @@ def _compute(
             shutil.move(partial, whole / "features.npy")
         note.unlink(missing_ok=True)
     except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, BayesTripletError):
+            raise
         raise DataError(f"features cannot be kept in {folder.parent}: {error}") from None
 
 

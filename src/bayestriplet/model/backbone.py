@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from bayestriplet.checks import check_choice
 from bayestriplet.errors import InputError, reason_of
 from bayestriplet.model.efficientnet import FEATURES, EfficientNetLite0, rename_published
+from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import PREFIX, OnnxBackbone, open_backbone
 
 EFFICIENTNET = "efficientnet-lite0"
 LAYERS = {"resnet18": (2, 2, 2, 2), "resnet34": (3, 4, 6, 3), "resnet50": (3, 4, 6, 3)}
@@ -67,6 +69,29 @@ def build_features(
     number = int(resnet.fc.in_features)
     resnet.fc = nn.Identity()
     return resnet, number
+
+
+class OnnxFeatures(nn.Module):
+    """An ONNX file as a network without parameters: standardised images (B, C, H, W) to features (B, F)."""
+
+    def __init__(self, file: OnnxBackbone) -> None:
+        super().__init__()
+        self.file = file
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features, computed on the CPU."""
+        return torch.from_numpy(self.file.describe(images.detach().cpu().numpy())).to(images.device)
+
+
+def build_onnx(info: EncoderInfo, path: str | None) -> tuple[nn.Module, int]:
+    """Return the network of an ONNX file, which must be the one that a description names, and its F."""
+    digest, _, output = info.backbone.removeprefix(PREFIX).partition("#")
+    if path is None:
+        raise InputError(f"the ONNX file of the backbone is missing (SHA-256 {digest[:12]}...): name it, "
+                         "--backbone onnx:FILE")  # fmt: skip
+    network = OnnxFeatures(open_backbone(Path(path), output, digest))
+    # Two images: the features of each must be its own.
+    return network, network(torch.zeros(2, len(info.mean), info.size, info.size)).shape[1]
 
 
 def build_head(kind: str, features: int, dim: int) -> nn.Module:

@@ -7,20 +7,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bayestriplet.errors import InputError, reason_of
-from bayestriplet.model.backbone import build_backbone, build_features, build_head
+from bayestriplet.model.backbone import build_backbone, build_features, build_head, build_onnx
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import PREFIX
 
 
 class Encoder(nn.Module):
     """Standardises images (B, C, H, W) in 0 .. 1 and embeds them (B, D), on the sphere by option.
 
     Vectors (B, F) in place of images go through the head as they are.
+    ``weights`` are official ones that a network begins with, or the file of one that is an ONNX file.
     """
 
     mean: Tensor
     deviation: Tensor
+    keeps_statistics = False
+    """Whether batch normalisation of the backbone goes by what it knows, not by its batch, in training."""
 
     def __init__(self, info: EncoderInfo, weights: str | None = None) -> None:
         super().__init__()
@@ -31,7 +36,10 @@ class Encoder(nn.Module):
             self.backbone: nn.Module = nn.Identity()
             self.head = build_head(info.head, info.inputs, info.dim)
             return
-        if info.head == "none":
+        if info.backbone.startswith(PREFIX):
+            network, number = build_onnx(info, weights)
+            self.head = build_head(info.head, number, info.dim)
+        elif info.head == "none":
             network = build_backbone(info.backbone, inputs, info.dim, info.width, weights)
         else:
             network, number = build_features(info.backbone, inputs, info.width, weights)
@@ -40,7 +48,7 @@ class Encoder(nn.Module):
         self.backbone = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.register_buffer("mean", torch.tensor(info.mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("deviation", torch.tensor(info.deviation).view(1, -1, 1, 1), persistent=False)
-        if ":" in info.backbone:
+        if ":" in info.backbone and info.head == "none":
             self._try_backbone()
 
     def _try_backbone(self) -> None:
@@ -57,6 +65,15 @@ class Encoder(nn.Module):
         if shape != (2, info.dim):
             raise InputError(f"backbone {info.backbone!r} must return (B, {info.dim}); got {shape} for B = 2")
         self.train(training)
+
+    def train(self, mode: bool = True) -> "Encoder":
+        """Set the mode; statistics that are kept stay as they are."""
+        super().train(mode)
+        if self.keeps_statistics:
+            for module in self.backbone.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
 
     def features(self, images: Tensor) -> Tensor:
         """Return the embeddings before normalisation: what a criterion takes."""

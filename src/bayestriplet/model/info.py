@@ -1,10 +1,12 @@
 """What has to be known to build an encoder again and to feed it. No torch."""
 
+import re
 from dataclasses import dataclass
 
 from bayestriplet.checks import VECTORS
 
 LONGEST = 65_536  # numbers of a vector that is taken in place of an image
+ONNX = re.compile("onnx:[0-9a-f]{64}(#.+)?")  # the hash of a file, and the output that is used
 HEADS = ("none", "linear", "mlp")
 
 
@@ -25,12 +27,14 @@ class EncoderInfo:
     bits: int = 16  # that 16-bit files are scaled by which do not say themselves how many they hold
     inputs: int = 0  # length of the vectors that it takes in place of images; 0 for images
     source: str = ""  # what these vectors come from
+    invert: bool = False  # whether image files are read with dark and light exchanged
 
     def check(self) -> "EncoderInfo":
         """Return it if every value is of its type and in a sensible range; a file may say anything."""
         numbers = [*self.mean, *self.deviation, self.width]
         right = self._checks_input() and (
             isinstance(self.backbone, str)
+            and (not self.backbone.startswith("onnx:") or ONNX.fullmatch(self.backbone) is not None)
             and all(isinstance(value, float | int) for value in numbers)
             and self.width in (0.25, 0.5, 1)
             and self.head in HEADS
@@ -40,6 +44,7 @@ class EncoderInfo:
             and all(isinstance(name, str) for name in self.classes)
             and isinstance(self.bits, int)
             and 8 <= self.bits <= 16
+            and isinstance(self.invert, bool)
         )
         if not right:
             raise ValueError("its description of the encoder makes no sense")

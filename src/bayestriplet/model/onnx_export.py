@@ -9,14 +9,16 @@ from pathlib import Path
 import torch
 
 from bayestriplet.errors import InputError, MissingDependencyError, reason_of
-from bayestriplet.model.encoder import Encoder
+from bayestriplet.model.encoder import Encoder, HeadEncoder
+from bayestriplet.model.onnx_file import PREFIX
 
 
 def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> None:
     """Write the encoder, in eval mode, as a graph from images (B, C, H, W) in 0 .. 1 to vectors (B, D).
 
-    One that takes vectors is a graph from ``vectors`` (B, F) to ``embeddings`` (B, D).
-    ``metadata`` are kept in the file.
+    ``metadata`` are kept in the file. One that takes vectors is a graph from ``vectors`` (B, F) to
+    ``embeddings`` (B, D). After a backbone that is an ONNX file itself, the graph is that of the head,
+    from features (B, F).
     """
     try:
         import onnxscript  # noqa: F401
@@ -25,14 +27,17 @@ def export_onnx(encoder: Encoder, metadata: Mapping[str, str], path: Path) -> No
             "encoder.onnx needs onnx and onnxscript: pip install 'bayestriplet[train]'"
         ) from error
     info = encoder.info
+    graph: Encoder | HeadEncoder = encoder
     # Two images: a batch of one would be taken for a constant.
-    shape = (info.inputs,) if info.inputs else (info.channels, info.size, info.size)
+    example = torch.zeros(2, *((info.inputs,) if info.inputs else (info.channels, info.size, info.size)))
     names = ("vectors", "embeddings") if info.inputs else ("images", "vectors")
+    if info.backbone.startswith(PREFIX):  # that part is an ONNX file already, and runs before this one
+        graph, example, names = HeadEncoder(encoder), encoder.describe(example), ("features", "vectors")
     try:
         with _quiet():
             program = torch.onnx.export(
-                encoder.eval(),
-                (torch.zeros(2, *shape),),
+                graph.eval(),
+                (example,),
                 dynamo=True,
                 input_names=names[:1],
                 output_names=names[1:],

@@ -1,6 +1,5 @@
 """The encoder of a run as ONNX Runtime runs it: from pixels to vectors, without torch."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.images import to_unit
-from bayestriplet.errors import InputError, InputTypeError, MissingDependencyError, reason_of
+from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import PREFIX, OnnxBackbone, open_backbone, start_session
 from bayestriplet.runs.encoder_files import read_onnx_metadata
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.inputs import check_length
@@ -27,6 +27,8 @@ class OnnxEncoder:
     fingerprint: str
     """Of the model it was made of: vectors of one fingerprint can be compared."""
     info: EncoderInfo
+    backbone: OnnxBackbone | None = None
+    """What runs before it, where the backbone is an ONNX file of its own."""
 
     @classmethod
     def open(cls, run: Path | RunFolder) -> "OnnxEncoder":
@@ -37,9 +39,12 @@ class OnnxEncoder:
             raise InputError(
                 f"{folder.path} has no {path.name}; `bayestriplet export {folder.path}` makes it"
             )
-        session = _start(path)
+        session = start_session(path, path, "an encoder")
         info, fingerprint = read_onnx_metadata(path, session.get_modelmeta().custom_metadata_map)
-        return cls(session, fingerprint, info)
+        if not info.backbone.startswith(PREFIX):
+            return cls(session, fingerprint, info)
+        digest, _, output = info.backbone.removeprefix(PREFIX).partition("#")
+        return cls(session, fingerprint, info, open_backbone(folder.backbone, output, digest))
 
     @property
     def size(self) -> int:
@@ -73,7 +78,7 @@ class OnnxEncoder:
         for start in range(0, len(pixels), BATCH):
             part = slice(start, start + BATCH)
             images = np.ascontiguousarray(to_unit(pixels[part]).transpose(0, 3, 1, 2))  # (b, C, H, W)
-            vectors[part] = self.session.run(["vectors"], {"images": images})[0]
+            vectors[part] = self._embed(images)
         return vectors
 
     def _encode_vectors(self, given: NDArray[Any]) -> Vectors:
@@ -91,20 +96,13 @@ class OnnxEncoder:
             embeddings[part] = self.session.run(["embeddings"], {"vectors": inputs})[0]
         return embeddings
 
-
-def _start(path: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingDependencyError(
-            "searching needs ONNX Runtime: pip install 'bayestriplet[search]'"
-        ) from error
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what goes wrong is raised as well
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    if threads.isdecimal():  # ONNX Runtime has threads of its own and does not look there
-        options.intra_op_num_threads = int(threads)
-    try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its errors have no common base
-        raise InputError(f"{path} cannot be read as an encoder: {reason_of(error)}") from None
+    def _embed(self, images: Vectors) -> Vectors:
+        """Return the vectors (b, D) of images (b, C, H, W) in 0 .. 1."""
+        given = {"images": images}
+        if self.backbone is not None:
+            mean, deviation = (
+                np.array(one, np.float32).reshape(-1, 1, 1) for one in (self.info.mean, self.info.deviation)
+            )
+            given = {"features": self.backbone.describe((images - mean) / deviation)}
+        vectors: Vectors = self.session.run(["vectors"], given)[0]
+        return vectors

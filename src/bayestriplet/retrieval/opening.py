@@ -27,8 +27,8 @@ def open_set(
         check_inputs(info, vectors, data)
         return vectors
     images = list_data(
-        data, size=info.size, channels=info.channels, bits=info.bits, skip_bad=skip_bad,
-        follow_links=follow_links, progress=progress,
+        data, size=info.size, channels=info.channels, bits=info.bits, invert=info.invert,
+        skip_bad=skip_bad, follow_links=follow_links, progress=progress,
     )  # fmt: skip
     return _fit(encoder, images)
 

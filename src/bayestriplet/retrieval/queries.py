@@ -58,7 +58,9 @@ def read_queries(encoder: OnnxEncoder, given: Any) -> Queries:
         return read_files(encoder, find_files(map(Path, given)))
     if all(map(is_opened, given)):
         info = encoder.info
-        given = [shape_opened(one, info.size, info.channels, bits=info.bits) for one in given]
+        given = [
+            shape_opened(one, info.size, info.channels, bits=info.bits, invert=info.invert) for one in given
+        ]
     if all(isinstance(one, np.ndarray) and one.dtype == np.uint8 for one in given):
         return _of_pixels(encoder, given)
     return _of_array(encoder, np.asarray(given))
@@ -92,7 +94,10 @@ def read_files(encoder: OnnxEncoder, paths: Sequence[Path]) -> Queries:
     """Return the queries that image files are."""
     with warnings.catch_warnings():  # Pillow warns of odd tags in files it decodes well
         warnings.simplefilter("ignore")
-        pixels = [decode_one(path, encoder.size, encoder.channels, bits=encoder.info.bits) for path in paths]
+        info = encoder.info
+        pixels = [
+            decode_one(path, info.size, info.channels, bits=info.bits, invert=info.invert) for path in paths
+        ]
     return _of_shaped(encoder, tuple(map(str, paths)), np.stack(pixels), tuple(paths))
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from bayestriplet.errors import InputError, reason_of
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import PREFIX
 from bayestriplet.runs.tensors import Tensors, check_format, read_tensors, write_tensors
 
 FIRST_FORMAT = "1"  # of version 0.1.0, whose fingerprint is the hash of the file
 FORMAT = "2"
 ONNX_FORMAT = "1"
-LATER = ("inputs", "source")  # of a description, left out where they say nothing
+LATER = ("inputs", "source", "invert")  # fields of the description that earlier files do not have
 
 
 def write_model(path: Path, info: EncoderInfo, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -64,6 +65,12 @@ def onnx_metadata(info: EncoderInfo, fingerprint: str) -> dict[str, str]:
     }
     if info.inputs:
         preprocessing = {"input": f"vectors of length {info.inputs}, as they are", "source": info.source}
+    if info.invert:
+        preprocessing["scale"] = "subtract from 255, divide by 255"
+    if info.backbone.startswith(PREFIX):  # which standardises nothing
+        preprocessing["mean"] = "subtract " + ", ".join(map(str, info.mean))
+        preprocessing["deviation"] = "divide by " + ", ".join(map(str, info.deviation))
+        preprocessing["features"] = f"run backbone.onnx, SHA-256 {info.backbone.removeprefix(PREFIX)}"
     return {
         "format": ONNX_FORMAT,
         "fingerprint": fingerprint,
@@ -81,8 +88,13 @@ def read_onnx_metadata(path: Path, metadata: Mapping[str, str]) -> tuple[Encoder
 
 
 def _to_json(info: EncoderInfo) -> str:
-    """Return a description; of encoders of images it is as it was before others took vectors."""
-    return json.dumps({k: v for k, v in asdict(info).items() if v or k not in LATER}, sort_keys=True)
+    """Return a description as text; what was added later is left out at its default.
+
+    So the fingerprints of runs and indexes made before stay the same.
+    """
+    later = {field.name: field.default for field in fields(info) if field.name in LATER}
+    values = {name: value for name, value in asdict(info).items() if value != later.get(name, ...)}
+    return json.dumps(values, sort_keys=True)
 
 
 def _read_info(path: Path, metadata: Mapping[str, str], what: str) -> EncoderInfo:

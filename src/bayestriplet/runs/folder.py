@@ -26,6 +26,7 @@ class RunFolder:
         self.posterior = path / "posterior.safetensors"
         self.predictive = path / "predictive.safetensors"
         self.encoder = path / "encoder.onnx"
+        self.backbone = path / "backbone.onnx"  # of a run whose backbone is an ONNX file
         self.checkpoint = path / "last.ckpt"
 
     @classmethod

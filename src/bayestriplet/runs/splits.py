@@ -82,7 +82,7 @@ def open_with_novel(
         follow_links=config.follow_links, progress=progress,
     )  # fmt: skip
     check_inputs(info, images, data)
-    images = replace(images, bits=info.bits)
+    images = replace(images, bits=info.bits, invert=images.invert or info.invert)
     if data != config.data:
         return images, None
     known, novel = (images, None) if config.without is None else hold_out(images, config.without)

@@ -99,7 +99,7 @@ def _decode(image: bytes, encoder: OnnxEncoder) -> NDArray[np.uint8]:
     info = encoder.info
     if info.inputs:
         raise InputError(f"this run needs {info.needs}, not images: search from an indexed item")
-    return decode_bytes(image, info.size, info.channels, bits=info.bits)
+    return decode_bytes(image, info.size, info.channels, bits=info.bits, invert=info.invert)
 
 
 def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from pathlib import Path
 
-from bayestriplet.data.images import load_image, shape_image
+from bayestriplet.data.images import exchange, load_image, shape_image
 from bayestriplet.data.thumbnails import make_picture
 from bayestriplet.errors import DataError
 from bayestriplet.retrieval.encoder import OnnxEncoder
@@ -30,6 +30,7 @@ def read_picture(item: Item, encoder: OnnxEncoder) -> bytes:
         image = load_image(path, bits=encoder.info.bits)
     except DataError:
         raise RefusalError(HTTPStatus.GONE, f"the image file of {item.id} can no longer be read") from None
-    if hash_pixels(shape_image(image, encoder.size, encoder.channels)) != item.hash:
+    pixels = shape_image(image, encoder.size, encoder.channels)
+    if item.hash not in (hash_pixels(pixels), hash_pixels(exchange(pixels, True))):  # as it was indexed
         raise RefusalError(HTTPStatus.GONE, f"the image file of {item.id} has changed since; index it again")
     return make_picture(image, LARGEST)

@@ -16,7 +16,8 @@ from bayestriplet.methods import LADDERS, TUNED
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.comparison_folder import ComparisonFolder
 from bayestriplet.runs.metrics import read_metrics
-from bayestriplet.training.events import OnEvent
+from bayestriplet.training.events import OnEvent, WarningEvent
+from bayestriplet.training.onnx_start import settle_onnx
 from bayestriplet.training.plan import open_images, resolve
 from bayestriplet.training.trials import Trial, run_trials
 from bayestriplet.training.tuning import LEAST_RUNS, Search, begin, options_of
@@ -41,6 +42,11 @@ class Comparison:
 
     def run(self, out: Path, jobs: int, on_event: OnEvent) -> dict[str, Any]:
         """Make all runs that are missing, write comparison.json and return what it holds."""
+        settled, note = settle_onnx(self.base)
+        if settled != self.base:
+            if note:
+                on_event(WarningEvent(note, is_note=True))
+            return replace(self, base=settled).run(out, jobs, on_event)
         folder = ComparisonFolder(out)
         folder.claim(self._settings())
         options = _Options(folder.images)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bayestriplet.atomic import replacing
+from bayestriplet.atomic import replacing, write_bytes
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
@@ -17,8 +17,10 @@ from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import save_encoder
 from bayestriplet.evaluation.metrics import Scores, scores_to_json
 from bayestriplet.evaluation.predictive_of import fit_predictive
+from bayestriplet.model.backbone import OnnxFeatures
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.onnx_export import export_onnx
+from bayestriplet.model.onnx_file import read_checked
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.runs.encoder_files import fingerprint_of, onnx_metadata
 from bayestriplet.runs.folder import RunFolder
@@ -124,7 +126,10 @@ def write_onnx(run: RunFolder, encoder: Encoder, on_event: OnEvent) -> None:
 
 
 def export(run: RunFolder, encoder: Encoder) -> None:
-    """Write encoder.onnx of a run whose model file is there."""
+    """Write encoder.onnx of a run whose model file is there, and beside it the ONNX file it goes on from."""
     metadata = onnx_metadata(encoder.info, fingerprint_of(run.model))
+    if isinstance(encoder.backbone, OnnxFeatures) and encoder.backbone.file.path != run.backbone:
+        file = encoder.backbone.file
+        write_bytes(run.backbone, read_checked(file.path, file.sha256))
     with replacing(run.encoder) as partial:
         export_onnx(encoder, metadata, partial)

@@ -13,6 +13,7 @@ from bayestriplet.triplets.build import build_criterion
 from bayestriplet.triplets.criteria import BUNCA, BUT
 
 CHECKPOINT_FORMAT = 1
+BACKBONE_RATE = 0.1  # of the head's rate, for a backbone that knows something already
 
 
 class EmbeddingModule(LightningModule):
@@ -64,6 +65,9 @@ class EmbeddingModule(LightningModule):
     def configure_optimizers(self) -> Any:
         rate = self.config.lr or 0.0
         groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters())}]
+        if self.config.unfreeze_from is not None and isinstance(self.encoder, Encoder):
+            backbone = {"params": list(self.encoder.backbone.parameters()), "lr": rate * BACKBONE_RATE}
+            groups = [{"params": list(self.encoder.head.parameters())}, backbone]
         if learned := list(self.criterion.parameters()):  # proxies, boundaries
             groups.append({"params": learned, "lr": rate * (self.config.loss_rate or 1.0)})
         optimizer = torch.optim.Adam(groups, rate, fused=True)

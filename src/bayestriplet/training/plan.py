@@ -50,14 +50,14 @@ def choose_start(config: TrainConfig, images: LabelledImages) -> TrainConfig:
     is_silent = backbone is None and config.weights is None and not config.from_scratch and config.width == 1
     if is_silent and not frozen and config.recipe == "default":
         frozen = images.paths is not None and images.size >= LARGE
-    pretrained = frozen or config.weights == IMAGENET
+    pretrained = frozen or config.weights == IMAGENET  # an ONNX file is frozen
     if backbone is None:
         backbone = EFFICIENTNET if pretrained else "resnet18"
     with_head = frozen or backbone == EFFICIENTNET
     changes = {
         "backbone": backbone,
         "freeze": frozen,
-        "weights": IMAGENET if frozen and config.weights is None else config.weights,
+        "weights": IMAGENET if frozen and config.weights is None and not config.is_onnx else config.weights,
         "head": config.head or ("linear" if with_head else None),
         "size": config.size or (PRETRAINED_SIZE if pretrained and images.paths is not None else config.size),
     }

@@ -27,9 +27,11 @@ from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_o
 from bayestriplet.methods import METHODS
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.model.onnx_file import split_output
 from bayestriplet.runs.encoder_files import fingerprint
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.splits import check_unchanged, write_splits
+from bayestriplet.runs.unfreezing import refuse_trained_items
 from bayestriplet.training.callbacks import StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
 from bayestriplet.training.events import OnEvent, WarningEvent, as_progress, ignore
@@ -37,8 +39,10 @@ from bayestriplet.training.finishing import Outcome, diverged, write_encoder, wr
 from bayestriplet.training.loader import TrainingImages, make_loader
 from bayestriplet.training.loggers import make_logger
 from bayestriplet.training.module import EmbeddingModule
+from bayestriplet.training.onnx_start import name_in_files, pixel_values, settle_onnx
 from bayestriplet.training.plan import make_batches, open_images, ranks, resolve
 from bayestriplet.training.stopping import Interruption
+from bayestriplet.training.unfreezing import NOTE, unfreeze
 
 PRETRAINED = (
     "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
@@ -61,8 +65,10 @@ class TrainingRun:
         self.is_first = ranks(config)[1] == 0
         self.on_event: OnEvent = on_event if self.is_first else ignore
         self.progress = as_progress(self.on_event)
+        self.folder = RunFolder(out)
+        config, note = settle_onnx(config, self.folder.backbone)
         self.images = open_images(config, self.progress) if images is None else images
-        self._check_data(config.data)
+        self._check_data(config)
         self.config = resolve(config, self.images)
         if self.config.size is not None and self.images.paths is not None:
             self.images = replace(self.images, size=self.config.size)
@@ -70,19 +76,26 @@ class TrainingRun:
             given = describe_vectors(self.images)
             text = HEAD.format(given, self.config.head) if given else PRETRAINED
             self.on_event(WarningEvent(text, is_note=True))
-        self.folder = RunFolder(out)
+        if config.unfreeze_from is not None:
+            refuse_trained_items(Path(config.unfreeze_from), config.data, self.images)
+            note = NOTE.format(run=config.unfreeze_from, backbone=config.backbone)
+        if note:
+            self.on_event(WarningEvent(note, is_note=True))
 
-    def _check_data(self, name: str) -> None:
+    def _check_data(self, config: TrainConfig) -> None:
         """Refuse data that cannot be trained on, and warn about classes with little of it."""
         counts = np.bincount(
             self.images.labels[self.images.indices("train")], minlength=len(self.images.classes)
         )
         if (counts > 0).sum() < 2:
-            raise DataError(f"{name} has training items of {(counts > 0).sum()} classes; 2 are needed")
+            raise DataError(f"{config.data} has training items of {(counts > 0).sum()} classes; 2 are needed")
         if not len(self.images.indices("val")):
             self.on_event(WarningEvent("there are no validation items: the last network is kept"))
         for warning in data_warnings(self.images):
             self.on_event(WarningEvent(warning))
+        channels = len(pixel_values(config)[0])
+        if config.is_onnx and channels < self.images.channels:
+            raise InputError(f"{config.data} is in colour, and {config.backbone} takes {channels} channel")
         if self.images.bits < FULL:
             text = f"16-bit files hold {self.images.bits} bits and are scaled by these"
             self.on_event(WarningEvent(text, is_note=True))
@@ -145,7 +158,8 @@ class TrainingRun:
             queries = select_items(self.images, "test", encoder)
             scores = evaluate(
                 encoder, queries, workers=config.workers or 0, seed=config.seed, name=config.method,
-                floors=not only_scores, weights=config.weights, progress=self.progress,
+                floors=not only_scores, weights=config.weights, begun=config.unfreeze_from,
+                progress=self.progress,
             )  # fmt: skip
         self.folder.write_results(self.outcome.results(config, self.images, scores))
         return scores
@@ -182,14 +196,22 @@ class TrainingRun:
     def _encoder(self) -> Encoder | HeadEncoder:
         """Return what is trained: the network, or the head of a frozen one, whose features are computed."""
         config = self.config
-        weights = find_weights(config.backbone or "", config.weights, self.progress)
-        self.whole = Encoder(self._info(), weights)
+        if config.unfreeze_from is not None:
+            self.whole = unfreeze(config, self.images)
+            return self.whole
+        self.whole = Encoder(self._info(), self._find_weights())
         if not config.freeze:
             return self.whole
         views = VIEWS if config.augment else 1
         images = self.images.as_images()
         self.images = with_features(self.whole, images, views, config.workers or 0, self.progress)
         return HeadEncoder(self.whole)
+
+    def _find_weights(self) -> str | None:
+        if not self.config.is_onnx:
+            return find_weights(self.config.backbone or "", self.config.weights, self.progress)
+        kept = self.folder.backbone
+        return str(kept if kept.is_file() else split_output(self.config.backbone or "")[0])
 
     def _module(self, encoder: Encoder | HeadEncoder) -> EmbeddingModule:
         """Return the module; what a criterion has to say becomes a note."""
@@ -226,6 +248,8 @@ class TrainingRun:
         images, config = self.images, self.config
         if images.length:
             return (), ()
+        if config.is_onnx:
+            return pixel_values(config)
         if config.weights == IMAGENET:
             return statistics_of(config.backbone or "")
         return pixel_statistics(images, images.indices("train"), config.workers or 0)
@@ -234,7 +258,7 @@ class TrainingRun:
         config, images = self.config, self.images
         mean, deviation = self._pixel_statistics()
         return EncoderInfo(
-            backbone=config.backbone or "",
+            backbone=name_in_files(config) if config.is_onnx else config.backbone or "",
             width=config.width,
             dim=config.dim,
             channels=images.channels,
@@ -247,4 +271,5 @@ class TrainingRun:
             bits=images.bits,
             inputs=images.length,
             source=images.origin if isinstance(images, LabelledVectors) else "",
+            invert=images.invert,
         )

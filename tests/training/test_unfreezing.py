@@ -155,12 +155,13 @@ def test_runs_that_cannot_be_unfrozen_are_one_line(frozen, digits_run, tmp_path)
         bt.train(out=out, unfreeze_from=tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"digits was not trained with a frozen network: there is"):
         bt.train(out=out, unfreeze_from=digits_run)
-    for key, value, what in (
-        ("backbone", "onnx:/file.onnx", "an ONNX file"),
-        ("data", "vectors:/file.npz", "vectors without images"),
+    vectors = {"data": "vectors:/file.npz", "backbone": "vectors", "size": None}
+    for key, changes, what in (
+        ("onnx", {"backbone": "onnx:/file.onnx"}, "an ONNX file"),
+        ("vectors", vectors, "vectors without images"),
     ):
         folder = shutil.copytree(frozen.path, tmp_path / key)
-        changes = {key: value, "weights": None, "data": frozen.config.data} | {key: value}
+        changes = {"weights": None, **changes}
         frozen.folder.__class__(folder).write_config(frozen.config.model_copy(update=changes))
         with pytest.raises(InputError, match=rf"was trained on {what}: it has no network"):
             bt.train(out=out, unfreeze_from=folder)

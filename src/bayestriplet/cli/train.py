@@ -31,7 +31,7 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
 
 def show_run(run: "api.Run") -> None:
     """Print what a training made and what to do next."""
-    from bayestriplet.evaluation.metrics import scores_from_json
+    from bayestriplet.evaluation.bootstrap import scores_from_json
     from bayestriplet.report.scores import score_table
 
     console, results, out = Console(highlight=False, soft_wrap=True), run.results, run.path

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
+from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import embed, raw_pixels
-from bayestriplet.evaluation.metrics import Scores, retrieval_scores
+from bayestriplet.evaluation.metrics import retrieval_scores
 from bayestriplet.evaluation.weights import find_weights
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 

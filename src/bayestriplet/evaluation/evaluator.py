@@ -9,11 +9,11 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.data.splits import SPLITS
+from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluate import evaluate, select_items
 from bayestriplet.evaluation.features import with_features
-from bayestriplet.evaluation.metrics import Scores
 from bayestriplet.evaluation.probabilities import Honesty, RunVectors, compare_ways, measure, novelty_aurocs
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.encoder_files import fingerprint_of

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.evaluation.bootstrap import Score, bootstrap
 from bayestriplet.evaluation.calibration import (
     Floats,
     Labels,
@@ -16,7 +17,7 @@ from bayestriplet.evaluation.calibration import (
     reliability,
 )
 from bayestriplet.evaluation.embeddings import Embedded
-from bayestriplet.evaluation.metrics import Score, bootstrap, nearest_neighbours
+from bayestriplet.evaluation.neighbours import nearest_neighbours
 
 NEIGHBOURS = (1, 2, 5, 10, 20, 50, 100, 200)
 SMOOTHING = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

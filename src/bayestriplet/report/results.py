@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import RenderableType
 
 from bayestriplet.atomic import write_text
+from bayestriplet.evaluation.bootstrap import scores_to_json
 from bayestriplet.evaluation.evaluator import Evaluation
-from bayestriplet.evaluation.metrics import scores_to_json
 from bayestriplet.evaluation.paired import Row, rows_of
 from bayestriplet.report.answers import plain_console
 from bayestriplet.report.methods_figures import draw_comparison

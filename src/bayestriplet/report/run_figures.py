@@ -11,11 +11,12 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError
+from bayestriplet.evaluation.arrays import check_set
 from bayestriplet.evaluation.classes import confusion, open_posterior, posterior_distances
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.evaluate import ItemSet, select_items
 from bayestriplet.evaluation.evaluator import UNTRAINED, Evaluator
-from bayestriplet.evaluation.metrics import check_set, nearest_neighbours
+from bayestriplet.evaluation.neighbours import nearest_neighbours
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.report.classes_figure import classes_figure
 from bayestriplet.report.curves_figure import curves_figure

@@ -3,7 +3,7 @@
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bayestriplet.evaluation.metrics import Score, Scores
+from bayestriplet.evaluation.bootstrap import Score, Scores
 from bayestriplet.evaluation.probabilities import Honesty
 
 HEADINGS = {

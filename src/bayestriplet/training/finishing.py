@@ -12,9 +12,9 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.evaluation.bootstrap import Scores, scores_to_json
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import save_encoder
-from bayestriplet.evaluation.metrics import Scores, scores_to_json
 from bayestriplet.evaluation.predictive_of import fit_predictive
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.onnx_export import export_onnx

@@ -18,10 +18,10 @@ from bayestriplet.data.audit import data_warnings
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.depth import FULL
 from bayestriplet.errors import DataError, DivergenceError, InputError
+from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import evaluate, select_items
 from bayestriplet.evaluation.features import VIEWS, with_features
-from bayestriplet.evaluation.metrics import Scores
 from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
 from bayestriplet.methods import METHODS
 from bayestriplet.model.encoder import Encoder, HeadEncoder

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,10 +104,15 @@ def distance_log_probabilities(vectors: RunVectors, log_prior: Floats) -> Floats
     return log_softmax(scores(vectors.test) / temperature + log_prior)
 
 
-def measure(log_probabilities: Floats, labels: Labels, seed: int = 0) -> Honesty:
-    """Return the accuracy, log loss and calibration error of log probabilities (n, K) for labels (n,)."""
+def measure(
+    log_probabilities: Floats, labels: Labels, seed: int = 0, clusters: NDArray[Any] | None = None
+) -> Honesty:
+    """Return the accuracy, log loss and calibration error of log probabilities (n, K) for labels (n,).
+
+    The intervals resample items of a cluster (n,) together.
+    """
     right = (log_probabilities.argmax(1) == labels).astype(np.float64)
-    means = bootstrap({"accuracy": right, "loss": log_losses(log_probabilities, labels)}, seed)
+    means = bootstrap({"accuracy": right, "loss": log_losses(log_probabilities, labels)}, seed, clusters)
     error = reliability(np.exp(log_probabilities), labels).error
     return Honesty(means["accuracy"], means["loss"], error)
 

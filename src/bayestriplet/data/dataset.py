@@ -131,7 +131,9 @@ def few_items(images: LabelledImages) -> list[str]:
     for split, shortage in FEW.items():
         if split == "test" and _nothing_to_measure(counts):
             hint = "" if apart else ", or split whole classes with --split-by class"
-            out.append(f"no class has two test images, so nothing can be measured: add images{hint}")
+            out.append(
+                f"no class has two test images, so nothing can be measured among them: add images{hint}"
+            )
         elif names := [images.classes[k] for k in np.flatnonzero(few[split])]:
             out.append(f"classes with {shortage}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")
     return out

@@ -13,7 +13,7 @@ from bayestriplet.evaluation.galleries import GalleryScores
 from bayestriplet.evaluation.paired import Row, rows_of
 from bayestriplet.report.answers import plain_console
 from bayestriplet.report.methods_figures import draw_comparison
-from bayestriplet.report.methods_table import cells, floor_cells, to_csv, to_markdown, to_rich
+from bayestriplet.report.methods_table import MEASURED, cells, floor_cells, to_csv, to_markdown, to_rich
 from bayestriplet.report.scores import novelty_table, probability_table, score_table
 from bayestriplet.runs.comparison_folder import ComparisonFolder
 
@@ -44,7 +44,7 @@ class EvaluationResult(Evaluation):
         if found.rows is not None:
             parts.append(probability_table(found.rows, found.resampled, found.units))
         parts += [] if self.novelty is None else [novelty_table(self.novelty)]
-        return [*parts, *self.notes]
+        return [*_apart(parts), *self.notes]
 
     def to_json(self) -> dict[str, Any]:
         """Return all figures as plain values."""
@@ -69,7 +69,12 @@ def training_tables(results: dict[str, Any]) -> list[RenderableType]:
     first = {key: value for key, value in results["gallery"].items() if key != "name"}
     found = {results["gallery"]["name"]: {**first, "rows": results["test"]}, **results["galleries"]}
     tables = [score_table(GalleryScores.from_json(name, values)) for name, values in found.items()]
-    return [*tables, *results["notes"]]
+    return [*_apart(tables), *results["notes"]]
+
+
+def _apart(tables: Sequence[RenderableType]) -> list[RenderableType]:
+    """Return tables with an empty line between any two."""
+    return [part for table in tables for part in ("", table)][1:]
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class ComparisonResult:
         title = f"{self.data}: test recall in percent, {self.seeds} seed{'s' * (self.seeds > 1)}, best first"
         intervals = "± half of a 95% interval; 'to the best' is paired by seed."
         one = "One seed: no intervals."
-        return [to_rich(self.cells(), title), intervals if self.seeds > 1 else one]
+        return [to_rich(self.cells(), title, MEASURED), intervals if self.seeds > 1 else one]
 
     def __str__(self) -> str:
         return as_text(self.tables())
@@ -115,6 +120,6 @@ class ComparisonResult:
 def write_comparison(result: ComparisonResult, summary: dict[str, Any], out: Path) -> None:
     """Write the tables and plots of a comparison into its folder."""
     folder = ComparisonFolder(out)
-    write_text(folder.markdown, to_markdown(result.cells()))
+    write_text(folder.markdown, f"{to_markdown(result.cells())}\n{MEASURED}.\n")
     write_text(folder.csv, to_csv(result.cells()))
     draw_comparison(summary, out)

@@ -61,6 +61,11 @@ class EmbeddedItems:
     about: str  # such as "test items of mnist"
 
     @property
+    def gallery(self) -> str:
+        """Among which items neighbours are looked for, as a sentence."""
+        return f"Gallery: the other {len(self.near) - 1:,} {self.items.words}."
+
+    @property
     def recall(self) -> float:
         """Recall@1 in percent."""
         return float(100 * (self.items.labels[self.near[:, 0]] == self.items.labels).mean())
@@ -161,7 +166,8 @@ def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
         labels[rows],
         embedded.names,
         f"UMAP of {embedded.about}: Recall@1 {embedded.recall:.1f}%",
-        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names at the median of their class.",
+        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names at the median of their class. "
+        f"Recall@1: {embedded.gallery}",
     )
 
 
@@ -184,7 +190,7 @@ def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
         rows,
         embedded.names,
         f"Nearest neighbours among {embedded.about}",
-        f"Thick frame, cross, name below: another class than the query's. {chosen}",
+        f"{embedded.gallery} Thick frame, cross, name below: another class than the query's. {chosen}",
     )
 
 

@@ -29,7 +29,7 @@ def score_table(found: GalleryScores) -> Table:
 def _interval(resampled: str, units: int) -> str:
     """Return what stands behind ±."""
     number = "" if resampled == "queries" else f" ({units:,})"
-    return f"± half of the 95% bootstrap interval; intervals resample {resampled}{number}"
+    return f"± half the 95% interval; intervals resample {resampled}{number}"
 
 
 def _left_out(found: GalleryScores) -> list[str]:
@@ -44,7 +44,7 @@ def _left_out(found: GalleryScores) -> list[str]:
 
 def probability_table(rows: dict[str, Honesty], resampled: str = "queries", units: int = 0) -> Table:
     """Return a table of ways to class probabilities; it fits 80 columns."""
-    title = "Class probabilities of the test items, from the training items"
+    title = "Probabilities of test items, from the training items"
     table = _new_table(
         title, _interval(resampled, units), "probabilities by", "accuracy, %", "log loss", "ECE"
     )

@@ -21,10 +21,10 @@ from rich.table import Table
 
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import absolute_data
+from bayestriplet.evaluation.bootstrap import bootstrap
 from bayestriplet.evaluation.calibration import log_losses
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.evaluator import Evaluator
-from bayestriplet.evaluation.metrics import bootstrap
 from bayestriplet.evaluation.probabilities import WAYS, RunVectors, compare_ways, measure, novelty_aurocs
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive

@@ -111,7 +111,7 @@ def test_results_are_data_that_print_as_the_commands_tables(trained):
     found = run.evaluate(backbone=BACKBONE)
     assert 0 <= found.retrieval["bunca"]["recall@1"].value <= 1
     lines = str(found).splitlines()
-    assert lines[0] == "9 test items of photos, in percent"
+    assert lines[0] == "9 test items of photos among the test items"
     assert any(line.startswith(" raw pixels") for line in lines)
     assert any(line.startswith(" kNN vote") for line in lines)
 

@@ -164,7 +164,7 @@ def test_classes_without_training_items_are_no_warning_where_classes_are_split(r
 
 def test_too_few_items_to_measure_anything_are_one_line(root):
     message = (
-        "no class has two test images, so nothing can be measured: add images, "
+        "no class has two test images, so nothing can be measured among them: add images, "
         "or split whole classes with --split-by class"
     )
     assert message in data_warnings(open_data(str(root)))
@@ -176,4 +176,4 @@ def test_too_few_items_to_measure_anything_are_one_line(root):
     for name in LETTERS:
         (root / name / "1.png").unlink()
     found = data_warnings(open_data(str(root), split_by="class"))
-    assert found[-1] == "no class has two test images, so nothing can be measured: add images"
+    assert found[-1] == "no class has two test images, so nothing can be measured among them: add images"

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from bayestriplet import recall_at_k
 from bayestriplet.errors import BayesTripletError
-from bayestriplet.evaluation import metrics
+from bayestriplet.evaluation import metrics, neighbours
 
 
 def slow_recall(x, y, k, gallery=None, gallery_labels=None):
@@ -70,7 +70,7 @@ def test_a_single_item_is_a_miss():
 def test_blocks_do_not_change_the_result(monkeypatch):
     digits = load_digits()
     whole = recall_at_k(digits.data, digits.target)
-    monkeypatch.setattr(metrics, "BLOCK", 100)
+    monkeypatch.setattr(neighbours, "BLOCK", 100)
     assert recall_at_k(digits.data, digits.target) == whole
     assert whole[1] > 0.98  # raw pixels of the scans
 
@@ -79,7 +79,7 @@ def test_neighbours_are_those_of_a_flat_faiss_index():
     x = np.random.default_rng(2).normal(size=(500, 16)).astype(np.float32)
     index = faiss.IndexFlatL2(16)
     index.add(x)
-    assert (metrics.nearest_neighbours(x, 5) == index.search(x, 6)[1][:, 1:]).all()
+    assert (neighbours.nearest_neighbours(x, 5) == index.search(x, 6)[1][:, 1:]).all()
 
 
 def test_tensors_with_gradient_or_in_half_precision_are_taken():
@@ -142,7 +142,7 @@ def test_r_precision_and_map_at_r_are_those_of_loops():
 
 
 def test_scores_against_a_gallery_leave_nothing_out(monkeypatch):
-    monkeypatch.setattr(metrics, "BLOCK_CELLS", 1)  # many blocks
+    monkeypatch.setattr(neighbours, "BLOCK_CELLS", 1)  # many blocks
     x = np.array([[0.0], [1.0], [5.0]] * 30)
     y = np.array([0, 1, 2] * 30)
     scores = metrics.retrieval_scores(x, y, (1,), gallery=x[:3], gallery_labels=y[:3])
@@ -153,13 +153,3 @@ def test_scores_against_a_gallery_leave_nothing_out(monkeypatch):
     }
     without = metrics.retrieval_scores(x, y + 5, (1,), gallery=x[:3], gallery_labels=y[:3])
     assert without["map@r"].value == 0
-
-
-def test_bootstrap_intervals_cover_a_known_proportion():
-    values = {"hits": (np.arange(2000) < 600).astype(float)}
-    score = metrics.bootstrap(values, seed=0)["hits"]
-    error = math.sqrt(0.3 * 0.7 / 2000)
-    assert score.value == pytest.approx(0.3)
-    assert score.low == pytest.approx(0.3 - 1.96 * error, abs=0.2 * error)
-    assert score.high == pytest.approx(0.3 + 1.96 * error, abs=0.2 * error)
-    assert metrics.bootstrap(values, seed=0)["hits"] == score

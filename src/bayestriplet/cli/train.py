@@ -31,8 +31,7 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
 
 def show_run(run: "api.Run") -> None:
     """Print what a training made and what to do next."""
-    from bayestriplet.evaluation.metrics import scores_from_json
-    from bayestriplet.report.scores import score_table
+    from bayestriplet.report.results import training_tables
 
     console, results, out = Console(highlight=False, soft_wrap=True), run.results, run.path
     steps, best, seconds = results["steps"], results["best_step"], results["seconds"]
@@ -41,9 +40,8 @@ def show_run(run: "api.Run") -> None:
         console.print(f"Stopped at step {steps}. The network so far is in [bold]{out}[/].")
         console.print(f"Go on with:  bayestriplet train --resume {out}")
         return
-    if results["test"] is not None:
-        title = f"Test items of {results['data']}, in percent"
-        console.print(score_table(title, scores_from_json(results["test"])))
+    for part in training_tables(results):
+        console.print(part, markup=not isinstance(part, str))
     console.print(f"Trained {steps} steps in {time}; kept is the network of step {best}.")
     console.print(f"The run is in [bold]{out}[/]: model, posterior, results.json, metrics.csv, config.toml.")
     if "input" in results:

@@ -141,7 +141,9 @@ def few_items(images: LabelledImages) -> list[str]:
     for split, shortage in FEW.items():
         if split == "test" and _nothing_to_measure(counts):
             hint = "" if apart else ", or split whole classes with --split-by class"
-            out.append(f"no class has two test {noun}s, so nothing can be measured: add {noun}s{hint}")
+            out.append(
+                f"no class has two test {noun}s, so nothing can be measured among them: add {noun}s{hint}"
+            )
         elif names := [images.classes[k] for k in np.flatnonzero(few[split])]:
             few_of = shortage.format(noun=noun)
             out.append(f"classes with {few_of}: {', '.join(names[:5])}{', ...' * (len(names) > 5)}")

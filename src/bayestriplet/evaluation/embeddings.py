@@ -25,10 +25,13 @@ class Embedded:
 
     vectors: NDArray[np.float32]
     labels: NDArray[np.int64]
+    groups: NDArray[np.str_] | None = None
+    """(n,) empty where an item has none; None where they are not known."""
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Embedded":
         """Return some of the items."""
-        return Embedded(self.vectors[rows], self.labels[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return Embedded(self.vectors[rows], self.labels[rows], groups)
 
 
 class _Images(Dataset[Tensor]):
@@ -88,15 +91,25 @@ def embed(
     return np.concatenate(parts) if parts else np.zeros((0, encoder.info.dim), np.float32)
 
 
-def raw_pixels(images: LabelledImages, indices: NDArray[np.int64], workers: int = 0) -> NDArray[np.float32]:
+def raw_pixels(
+    images: LabelledImages,
+    indices: NDArray[np.int64],
+    workers: int = 0,
+    progress: Progress | None = None,
+    what: str = "Reading",
+) -> NDArray[np.float32]:
     """Return the pixels (n, side * side * C) of the images, shrunk to a side of at most 32."""
     images = images.as_images()
     side = min(images.size, 32)
-    shrunk = (
-        nn.functional.interpolate(batch, size=(side, side), mode="area") if images.size > side else batch
-        for batch in image_batches(images, indices, workers)
-    )
-    return np.concatenate([batch.flatten(1).numpy() for batch in shrunk])
+    out = np.empty((len(indices), side * side * images.channels), np.float32)
+    done = 0
+    for batch in image_batches(images, indices, workers):
+        if images.size > side:
+            batch = nn.functional.interpolate(batch, size=(side, side), mode="area")
+        out[done : done + len(batch)] = batch.flatten(1).numpy()
+        done += len(batch)
+        report(progress, what, done, len(indices))
+    return out
 
 
 def pixel_statistics(

@@ -1,4 +1,4 @@
-"""The evaluation of a run: its embedding beside raw pixels and the untrained network."""
+"""What a run is measured with: items, and their vectors by its network, raw pixels and the untrained one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed, raw_pixels
 from bayestriplet.evaluation.encoders import load_encoder
-from bayestriplet.evaluation.metrics import Scores, retrieval_scores
 from bayestriplet.evaluation.weights import find_weights
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.folder import RunFolder
 
 Vectors = Callable[["ItemSet"], NDArray[np.float32]]
+WORDS = {"train": "training items", "val": "validation items", "test": "test items", "all": "items"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,18 @@ class ItemSet:
     images: LabelledImages
     indices: NDArray[np.int64]
     labels: NDArray[np.int64]
+    split: str = "all"
+
+    @property
+    def words(self) -> str:
+        """What they are called, such as "test items"."""
+        return WORDS[self.split]
+
+    @property
+    def groups(self) -> NDArray[np.str_]:
+        """The group (n,) of every item, empty where it has none."""
+        groups = self.images.groups
+        return np.full(len(self.indices), "") if groups is None else groups[self.indices]
 
 
 def select_items(images: LabelledImages, split: str, encoder: Encoder | HeadEncoder) -> ItemSet:
@@ -43,13 +55,11 @@ def select_items(images: LabelledImages, split: str, encoder: Encoder | HeadEnco
         raise InputError(f"{images.name} has no items in split {split!r}")
     names = [*info.classes, *(name for name in images.classes if name not in info.classes)]
     number = np.array([names.index(name) for name in images.classes], dtype=np.int64)
-    return ItemSet(images, indices, number[images.labels[indices]])
+    return ItemSet(images, indices, number[images.labels[indices]], split)
 
 
-def evaluate(
+def embedders(
     encoder: Encoder | HeadEncoder,
-    queries: ItemSet,
-    gallery: ItemSet | None = None,
     *,
     workers: int = 0,
     seed: int = 0,
@@ -58,39 +68,54 @@ def evaluate(
     weights: str | None = None,
     begun: str | None = None,
     progress: Progress | None = None,
-) -> dict[str, Scores]:
-    """Return the scores of the encoder and, as floors, of an untrained one of its kind and of raw pixels.
+) -> dict[str, Vectors]:
+    """Return what embeds items: the encoder and, as floors, an untrained one of its kind and raw pixels.
 
     The untrained one begins as the training did: with the official ``weights``, if it had them. For the
     head of a frozen network the floor is what it starts from: the features themselves, on the sphere. For
     a network that was frozen before, it is the run that it has ``begun`` with, as long as that is there.
     """
-
-    def with_encoder(network: Encoder | HeadEncoder, what: str) -> Vectors:
-        return lambda items: embed(network, items.images, items.indices, workers, progress, what)
-
-    rows: dict[str, Vectors] = {name: with_encoder(encoder, "Embedding")}
+    rows: dict[str, Vectors] = {name: embed_with(encoder, workers, progress)}
     if floors and isinstance(encoder, HeadEncoder):
         rows["vectors as given" if encoder.info.inputs else "frozen features"] = lambda items: _unit(
             items.images.read(items.indices)
         )
     elif floors and begun is not None:
         if RunFolder(Path(begun)).model.is_file():
-            rows["frozen"] = with_encoder(load_encoder(RunFolder(Path(begun)).model), "Embedding, frozen")
+            frozen = load_encoder(RunFolder(Path(begun)).model)
+            rows["frozen"] = embed_with(frozen, workers, progress, ", frozen")
     elif floors:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             untrained = Encoder(encoder.info, find_weights(encoder.info.backbone, weights, progress))
-        rows["untrained"] = with_encoder(untrained, "Embedding, untrained")
+        rows["untrained"] = embed_with(untrained, workers, progress, ", untrained")
     if floors and not encoder.info.inputs:
-        rows["raw pixels"] = lambda items: raw_pixels(items.images, items.indices, workers)
-    out = {}
-    for row, vectors in rows.items():
-        among, labels = (None, None) if gallery is None else (vectors(gallery), gallery.labels)
-        out[row] = retrieval_scores(
-            vectors(queries), queries.labels, gallery=among, gallery_labels=labels, seed=seed
+        rows["raw pixels"] = lambda items: raw_pixels(
+            items.images, items.indices, workers, progress, f"Reading {items.words}"
         )
-    return out
+    return rows
+
+
+def embed_with(
+    network: Encoder | HeadEncoder, workers: int, progress: Progress | None = None, more: str = ""
+) -> Vectors:
+    """Return what embeds items with a network; ``more`` says in the progress which one that is."""
+    return lambda items: embed(
+        network, items.images, items.indices, workers, progress, f"Embedding {items.words}{more}"
+    )
+
+
+def remember(vectors: Vectors) -> Vectors:
+    """Return what embeds items in the same way, but the same items only once."""
+    known: dict[tuple[int, bytes], tuple[LabelledImages, NDArray[np.float32]]] = {}
+
+    def embed_once(items: ItemSet) -> NDArray[np.float32]:
+        key = id(items.images), items.indices.tobytes()
+        if key not in known:
+            known[key] = items.images, vectors(items)  # the images stay, so their id is not used again
+        return known[key][1]
+
+    return embed_once
 
 
 def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:

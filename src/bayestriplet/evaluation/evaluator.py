@@ -1,39 +1,87 @@
 """A run that is measured: retrieval, and on its own test items probabilities and novelty."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.data.splits import SPLITS
+from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import load_encoder
-from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.evaluate import ItemSet, embed_with, embedders, remember, select_items
 from bayestriplet.evaluation.features import with_features
-from bayestriplet.evaluation.metrics import Scores
+from bayestriplet.evaluation.galleries import (
+    GalleryScores,
+    choose_clusters,
+    list_galleries,
+    measure_galleries,
+)
 from bayestriplet.evaluation.probabilities import Honesty, RunVectors, compare_ways, measure, novelty_aurocs
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.encoder_files import fingerprint_of
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
-from bayestriplet.runs.splits import open_with_novel
+from bayestriplet.runs.splits import open_with_novel, read_splits
 
 UNTRAINED = "none of the {split} items is of a class that was trained on"
+NO_NOVEL = "No novelty: no test item is of a class that was held out with --without ({names})."
+NO_KNOWN = "No novelty: no test item of a trained class is there to compare with --without ({names})."
+
+
+@dataclass(frozen=True)
+class ProbabilityScores:
+    """What probabilities of the test items are worth, and novelty; each only where there is such."""
+
+    rows: dict[str, Honesty] | None = None
+    resampled: str = "queries"
+    """What the intervals resample: queries or groups."""
+    units: int = 0
+    """How many of these there are."""
+    novelty: dict[str, float] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """What was measured of a run; probabilities and novelty only where there are such."""
 
-    title: str
-    retrieval: dict[str, Scores]
-    probabilities: dict[str, Honesty] | None = None
-    novelty: dict[str, float] | None = None
-    note: str = ""
-    """Why something was left out."""
+    gallery: GalleryScores
+    """Of the gallery that was asked for: among the queries, where none was."""
+    galleries: dict[str, GalleryScores]
+    """Of the others, by their names."""
+    probability_scores: ProbabilityScores = field(default_factory=ProbabilityScores)
+    notes: tuple[str, ...] = ()
+    """Why something was left out, a line each."""
+
+    @property
+    def title(self) -> str:
+        """Queries and gallery in words."""
+        return self.gallery.title
+
+    @property
+    def retrieval(self) -> dict[str, Scores]:
+        """The scores in the gallery that was asked for."""
+        return self.gallery.rows
+
+    @property
+    def probabilities(self) -> dict[str, Honesty] | None:
+        """What each way to class probabilities is worth."""
+        return self.probability_scores.rows
+
+    @property
+    def novelty(self) -> dict[str, float] | None:
+        """How well items of classes held out of training are distinguished from the others."""
+        return self.probability_scores.novelty
+
+    @property
+    def note(self) -> str:
+        """Why something was left out, as one text."""
+        return "\n".join(self.notes)
 
 
 class Evaluator:
@@ -55,6 +103,9 @@ class Evaluator:
         self.whole = whole
         self.encoder: Encoder | HeadEncoder = HeadEncoder(whole) if self.config.freeze else whole
         self.skip_bad, self.progress = skip_bad, progress
+        self.vectors = remember(
+            lambda items: embed_with(self.encoder, items.images.default_workers(), progress)(items)
+        )
 
     def evaluate(
         self, data: str | None = None, split: str = "test", gallery: str | None = None
@@ -62,20 +113,11 @@ class Evaluator:
         """Measure retrieval on some data and, on the run's own test items, probabilities and novelty."""
         name = absolute_data(data or self.config.data)
         images, novel = self.open(name)
-        is_own = name == self.config.data and split == "test" and len(images.indices("val")) > 0
-        predictive = self.open_predictive() if is_own else None
-        title, rows = self._measure_retrieval(name, images, split, gallery)
-        if predictive is None:
-            missing = f"No probabilities: {self.run.predictive} is missing; a new training writes it."
-            return Evaluation(title, rows, note=missing if is_own else "")
-        vectors = self.embed_splits(images)
-        for held_out, items in (("test", vectors.test), ("validation", vectors.val)):
-            if not len(items.labels):
-                note = f"No probabilities: {UNTRAINED.format(split=held_out)}."
-                return Evaluation(title, rows, note=note)
-        ways = compare_ways(vectors, len(self.encoder.info.classes), predictive.log_probabilities)
-        honesty = {way: measure(found, vectors.test.labels, self.config.seed) for way, found in ways.items()}
-        return Evaluation(title, rows, honesty, self._measure_novelty(novel, vectors, predictive))
+        has_own = name == self.config.data and split == "test" and len(images.indices("val")) > 0
+        predictive = self.open_predictive() if has_own else None
+        (first, *others), notes = self._measure_retrieval(name, images, split, gallery)
+        found = self._measure_probabilities(images, novel, predictive) if has_own else ProbabilityScores()
+        return Evaluation(first, {one.name: one for one in others}, found, (*notes, *found.notes))
 
     def open(self, name: str) -> tuple[LabelledImages, LabelledImages | None]:
         """Return data as the run needs them, and the items of classes held out of training apart.
@@ -97,28 +139,38 @@ class Evaluator:
 
     def _measure_retrieval(
         self, name: str, images: LabelledImages, split: str, gallery: str | None
-    ) -> tuple[str, dict[str, Scores]]:
-        """Return a title and the scores of a split of some data."""
+    ) -> tuple[list[GalleryScores], list[str]]:
+        """Return the scores of a split of some data in every gallery, and why others are left out.
+
+        The run's own held-out items are also looked for in its training items.
+        """
         encoder, config = self.encoder, self.config
-        queries = select_items(images, split, encoder)
-        among = None
+        queries, training = select_items(images, split, encoder), None
+        if name == config.data and split in ("val", "test"):
+            training = select_items(images, "train", encoder)
+        galleries, notes = list_galleries(queries, self._asked(name, images, split, gallery), training)
+        rows = embedders(
+            encoder, workers=images.default_workers(), seed=config.seed, name=config.method,
+            weights=config.weights, begun=config.unfreeze_from, progress=self.progress,
+        )  # fmt: skip
+        rows[config.method] = self.vectors
+        trained = self._trained(images if name == config.data else None)
+        return measure_galleries(rows, galleries, trained, config.seed, self.progress), notes
+
+    def _asked(self, name: str, images: LabelledImages, split: str, gallery: str | None) -> ItemSet | None:
+        """Return the items that a gallery names, None for the queries themselves."""
         if gallery in SPLITS:
-            among = select_items(images, gallery, encoder) if gallery != split else None
-        elif gallery is not None and absolute_data(gallery) != name:  # the same items would find themselves
-            among = select_items(self.open(absolute_data(gallery))[0], split, encoder)
-        rows = evaluate(
-            encoder,
-            queries,
-            among,
-            workers=images.default_workers(),
-            seed=config.seed,
-            name=config.method,
-            weights=config.weights,
-            begun=config.unfreeze_from,
-            progress=self.progress,
-        )
-        against = "" if among is None else f" against {len(among.indices):,} of {gallery}"
-        return f"{len(queries.indices):,} {split} items of {images.name}{against}, in percent", rows
+            return select_items(images, gallery, self.encoder) if gallery != split else None
+        if gallery is None or absolute_data(gallery) == name:  # the same items would find themselves
+            return None
+        return select_items(self.open(absolute_data(gallery))[0], split, self.encoder)
+
+    def _trained(self, images: LabelledImages | None) -> NDArray[np.int64]:
+        """Return the labels with training items: of the run's own images, else as they were written down."""
+        if images is not None:
+            return np.unique(images.labels[images.indices("train")])
+        names = {one.label for one in read_splits(self.run).values() if one.split == "train"}
+        return np.array([k for k, one in enumerate(self.encoder.info.classes) if one in names], np.int64)
 
     def embed_splits(self, images: LabelledImages) -> RunVectors:
         """Embed the three splits of the run, but for held-out items of classes without training items."""
@@ -126,13 +178,31 @@ class Evaluator:
         parts = []
         for split in SPLITS:
             items = select_items(images, split, self.encoder)
-            vectors = embed(
-                self.encoder, images, items.indices, images.default_workers(), self.progress,
-                f"Embedding {split}",
-            )  # fmt: skip
             known = np.isin(images.labels[items.indices], trained)
-            parts.append(Embedded(vectors, items.labels).take(known))
+            parts.append(Embedded(self.vectors(items), items.labels, items.groups).take(known))
         return RunVectors(*parts)
+
+    def _measure_probabilities(
+        self, images: LabelledImages, novel: LabelledImages | None, predictive: Predictive | None
+    ) -> ProbabilityScores:
+        """Return what probabilities and novelty are worth on the run's test items, or why they are not."""
+        without = () if novel is None else (NO_KNOWN.format(names=self.config.without),)
+        if predictive is None:
+            what = "probabilities" if novel is None else "probabilities and no novelty"
+            text = f"No {what}: {self.run.predictive} is missing; a new training writes it."
+            return ProbabilityScores(notes=(text,))
+        vectors = self.embed_splits(images)
+        for held_out, items in (("test", vectors.test), ("validation", vectors.val)):
+            if not len(items.labels):
+                text = f"No probabilities: {UNTRAINED.format(split=held_out)}."
+                return ProbabilityScores(notes=(text, *without))
+        ways = compare_ways(vectors, len(self.encoder.info.classes), predictive.log_probabilities)
+        labels = vectors.test.labels
+        resampled, units, clusters = choose_clusters(labels, vectors.test.groups, labels)
+        honesty = {way: measure(found, labels, self.config.seed, clusters) for way, found in ways.items()}
+        novelty = self._measure_novelty(novel, vectors, predictive)
+        notes = (NO_NOVEL.format(names=self.config.without),) if novel is not None and novelty is None else ()
+        return ProbabilityScores(honesty, resampled, units, novelty, notes)
 
     def _measure_novelty(
         self, novel: LabelledImages | None, vectors: RunVectors, predictive: Predictive

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.evaluation.bootstrap import Score, bootstrap
 from bayestriplet.evaluation.calibration import (
     Floats,
     Labels,
@@ -16,7 +18,7 @@ from bayestriplet.evaluation.calibration import (
     reliability,
 )
 from bayestriplet.evaluation.embeddings import Embedded
-from bayestriplet.evaluation.metrics import Score, bootstrap, nearest_neighbours
+from bayestriplet.evaluation.neighbours import nearest_neighbours
 
 NEIGHBOURS = (1, 2, 5, 10, 20, 50, 100, 200)
 SMOOTHING = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -102,10 +104,15 @@ def distance_log_probabilities(vectors: RunVectors, log_prior: Floats) -> Floats
     return log_softmax(scores(vectors.test) / temperature + log_prior)
 
 
-def measure(log_probabilities: Floats, labels: Labels, seed: int = 0) -> Honesty:
-    """Return the accuracy, log loss and calibration error of log probabilities (n, K) for labels (n,)."""
+def measure(
+    log_probabilities: Floats, labels: Labels, seed: int = 0, clusters: NDArray[Any] | None = None
+) -> Honesty:
+    """Return the accuracy, log loss and calibration error of log probabilities (n, K) for labels (n,).
+
+    The intervals resample items of a cluster (n,) together.
+    """
     right = (log_probabilities.argmax(1) == labels).astype(np.float64)
-    means = bootstrap({"accuracy": right, "loss": log_losses(log_probabilities, labels)}, seed)
+    means = bootstrap({"accuracy": right, "loss": log_losses(log_probabilities, labels)}, seed, clusters)
     error = reliability(np.exp(log_probabilities), labels).error
     return Honesty(means["accuracy"], means["loss"], error)
 

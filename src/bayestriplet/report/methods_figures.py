@@ -11,7 +11,7 @@ from bayestriplet.evaluation.paired import Difference, Row, difference, half_wid
 from bayestriplet.methods import METHODS
 from bayestriplet.report.figure import new_figure, save_figure
 from bayestriplet.report.fonts import drawable_names
-from bayestriplet.report.methods_table import describe_regime
+from bayestriplet.report.methods_table import MEASURED, describe_regime
 from bayestriplet.report.style import INK, METHOD_COLOURS, MUTED, NORMAL, SMALL, import_drawing, tidy
 from bayestriplet.report.text import fit, readable_or
 
@@ -58,7 +58,7 @@ def recall_figure(rows: list[Row], floors: dict[str, dict[str, float]], data: st
     figure = new_figure(
         0.8 + 0.36 * len(ranked),
         f"Recall@1 on the test items of {_name_data(data)}, %",
-        f"{how} Dashed: without training." if shown else how,
+        f"{MEASURED}. {how}{' Dashed: without training.' if shown else ''}",
     )
     axes = figure.subplots()
     for place, row in enumerate(reversed(ranked)):

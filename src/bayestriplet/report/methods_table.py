@@ -11,6 +11,7 @@ from rich.table import Table
 
 from bayestriplet.evaluation.paired import MEASURES, Row, difference, rank
 
+MEASURED = "Queries: the test items; gallery: the other test items"
 CHOSEN = 8  # the column of the chosen options
 # Table I (MNIST) and Table II (colorectal cancer) of the paper: Recall@1, 4, 8, 16 in percent.
 PAPER = {
@@ -114,10 +115,13 @@ def to_csv(table: list[list[str]]) -> str:
     return text.getvalue()
 
 
-def to_rich(table: list[list[str]], title: str) -> Table:
+def to_rich(table: list[list[str]], title: str, caption: str | None = None) -> Table:
     """Return cells as a table for a terminal of 80 columns: without the options that tuning chose."""
     head, *rows = ([cell for i, cell in enumerate(row) if i != CHOSEN] for row in table)
-    out = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    out = Table(
+        title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD,
+        pad_edge=False, padding=(0, 1, 0, 0),
+    )  # fmt: skip
     for heading in head:
         out.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for row in rows:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.errors import InputError
-from bayestriplet.evaluation.metrics import nearest_neighbours
+from bayestriplet.evaluation.neighbours import nearest_neighbours
 from bayestriplet.report.style import import_drawing
 
 POLITE = 10  # niceness of a map made beside the service: answers come first

@@ -9,11 +9,11 @@ from rich.console import RenderableType
 
 from bayestriplet.atomic import write_text
 from bayestriplet.evaluation.evaluator import Evaluation
-from bayestriplet.evaluation.metrics import scores_to_json
+from bayestriplet.evaluation.galleries import GalleryScores
 from bayestriplet.evaluation.paired import Row, rows_of
 from bayestriplet.report.answers import plain_console
 from bayestriplet.report.methods_figures import draw_comparison
-from bayestriplet.report.methods_table import cells, floor_cells, to_csv, to_markdown, to_rich
+from bayestriplet.report.methods_table import MEASURED, cells, floor_cells, to_csv, to_markdown, to_rich
 from bayestriplet.report.scores import novelty_table, probability_table, score_table
 from bayestriplet.runs.comparison_folder import ComparisonFolder
 
@@ -39,16 +39,20 @@ class EvaluationResult(Evaluation):
 
     def tables(self) -> list[RenderableType]:
         """Return a table for each thing that was measured, and why something was not."""
-        parts: list[RenderableType] = [score_table(self.title, self.retrieval)]
-        parts += [] if self.probabilities is None else [probability_table(self.probabilities)]
+        parts: list[RenderableType] = [score_table(one) for one in (self.gallery, *self.galleries.values())]
+        found = self.probability_scores
+        if found.rows is not None:
+            parts.append(probability_table(found.rows, found.resampled, found.units))
         parts += [] if self.novelty is None else [novelty_table(self.novelty)]
-        return [*parts, *([self.note] if self.note else [])]
+        return [*_apart(parts), *self.notes]
 
     def to_json(self) -> dict[str, Any]:
         """Return all figures as plain values."""
-        rows = self.probabilities
+        rows, first = self.probabilities, self.gallery.to_json()
         return {
-            "retrieval": scores_to_json(self.retrieval),
+            "retrieval": first.pop("rows"),
+            "gallery": {"name": self.gallery.name, **first},
+            "galleries": {name: one.to_json() for name, one in self.galleries.items()},
             "probabilities": None if rows is None else {way: asdict(row) for way, row in rows.items()},
             "novelty": self.novelty,
             "note": self.note,
@@ -56,6 +60,21 @@ class EvaluationResult(Evaluation):
 
     def __str__(self) -> str:
         return as_text(self.tables())
+
+
+def training_tables(results: dict[str, Any]) -> list[RenderableType]:
+    """Return the tables of what a training found for its test items, and why something was left out."""
+    if results["test"] is None:
+        return []
+    first = {key: value for key, value in results["gallery"].items() if key != "name"}
+    found = {results["gallery"]["name"]: {**first, "rows": results["test"]}, **results["galleries"]}
+    tables = [score_table(GalleryScores.from_json(name, values)) for name, values in found.items()]
+    return [*_apart(tables), *results["notes"]]
+
+
+def _apart(tables: Sequence[RenderableType]) -> list[RenderableType]:
+    """Return tables with an empty line between any two."""
+    return [part for table in tables for part in ("", table)][1:]
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,7 @@ class ComparisonResult:
         title = f"{self.data}: test recall in percent, {self.seeds} seed{'s' * (self.seeds > 1)}, best first"
         intervals = "± half of a 95% interval; 'to the best' is paired by seed."
         one = "One seed: no intervals."
-        return [to_rich(self.cells(), title), intervals if self.seeds > 1 else one]
+        return [to_rich(self.cells(), title, MEASURED), intervals if self.seeds > 1 else one]
 
     def __str__(self) -> str:
         return as_text(self.tables())
@@ -101,6 +120,6 @@ class ComparisonResult:
 def write_comparison(result: ComparisonResult, summary: dict[str, Any], out: Path) -> None:
     """Write the tables and plots of a comparison into its folder."""
     folder = ComparisonFolder(out)
-    write_text(folder.markdown, to_markdown(result.cells()))
+    write_text(folder.markdown, f"{to_markdown(result.cells())}\n{MEASURED}.\n")
     write_text(folder.csv, to_csv(result.cells()))
     draw_comparison(summary, out)

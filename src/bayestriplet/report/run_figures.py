@@ -11,11 +11,12 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError
+from bayestriplet.evaluation.arrays import check_set
 from bayestriplet.evaluation.classes import confusion, open_posterior, posterior_distances
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.evaluate import ItemSet, select_items
 from bayestriplet.evaluation.evaluator import UNTRAINED, Evaluator
-from bayestriplet.evaluation.metrics import check_set, nearest_neighbours
+from bayestriplet.evaluation.neighbours import nearest_neighbours
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.report.classes_figure import classes_figure
 from bayestriplet.report.curves_figure import curves_figure
@@ -59,6 +60,11 @@ class EmbeddedItems:
     near: NDArray[np.int64]  # (n, k) rows of the items, nearest first
     names: list[str]  # of all labels
     about: str  # such as "test items of mnist"
+
+    @property
+    def gallery(self) -> str:
+        """Among which items neighbours are looked for, as a sentence."""
+        return f"Gallery: the other {len(self.near) - 1:,} {self.items.words}."
 
     @property
     def recall(self) -> float:
@@ -164,7 +170,8 @@ def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
         labels[rows],
         embedded.names,
         f"UMAP of {embedded.about}: Recall@1 {embedded.recall:.1f}%",
-        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names at the median of their class.",
+        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names at the median of their class. "
+        f"Recall@1: {embedded.gallery}",
     )
 
 
@@ -187,7 +194,7 @@ def _draw_retrieval(embedded: EmbeddedItems, seed: int) -> "Figure":
         rows,
         embedded.names,
         f"Nearest neighbours among {embedded.about}",
-        f"Thick frame, cross, name below: another class than the query's. {chosen}",
+        f"{embedded.gallery} Thick frame, cross, name below: another class than the query's. {chosen}",
     )
 
 

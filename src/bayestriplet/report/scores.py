@@ -3,7 +3,8 @@
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bayestriplet.evaluation.metrics import Score, Scores
+from bayestriplet.evaluation.bootstrap import Score
+from bayestriplet.evaluation.galleries import GalleryScores
 from bayestriplet.evaluation.probabilities import Honesty
 
 HEADINGS = {
@@ -14,21 +15,39 @@ HEADINGS = {
     "r-precision": "R-prec",
     "map@r": "MAP@R",
 }
-INTERVAL = "± half of the 95% bootstrap interval over the queries"
 
 
-def score_table(title: str, rows: dict[str, Scores]) -> Table:
+def score_table(found: GalleryScores) -> Table:
     """Return a table in percent with half the width of the 95% intervals; it fits 80 columns."""
-    table = _new_table(title, INTERVAL, "embedding", *HEADINGS.values())
-    for name, scores in rows.items():
+    caption = "\n".join([f"Percent {_interval(found.resampled, found.units)}", *_left_out(found)])
+    table = _new_table(found.title, caption, "embedding", *HEADINGS.values())
+    for name, scores in found.rows.items():
         table.add_row(name, *(_cell(scores[key]) for key in HEADINGS))
     return table
 
 
-def probability_table(rows: dict[str, Honesty]) -> Table:
+def _interval(resampled: str, units: int) -> str:
+    """Return what stands behind ±."""
+    number = "" if resampled == "queries" else f" ({units:,})"
+    return f"± half the 95% interval; intervals resample {resampled}{number}"
+
+
+def _left_out(found: GalleryScores) -> list[str]:
+    """Return lines about the queries that have no match."""
+    lines = []
+    if found.dropped:
+        lines.append(f"{found.dropped:,} more dropped: no item of their class in another group")
+    if found.unmatched:
+        lines.append(f"{found.unmatched:,} have no item of their class there and count as misses")
+    return lines
+
+
+def probability_table(rows: dict[str, Honesty], resampled: str = "queries", units: int = 0) -> Table:
     """Return a table of ways to class probabilities; it fits 80 columns."""
-    title = "Probabilities of the test items"
-    table = _new_table(title, INTERVAL, "probabilities by", "accuracy, %", "log loss", "ECE")
+    title = "Probabilities of test items, from the training items"
+    table = _new_table(
+        title, _interval(resampled, units), "probabilities by", "accuracy, %", "log loss", "ECE"
+    )
     for name, row in rows.items():
         loss = row.log_loss
         cell = f"[bold]{loss.value:.4f}[/][dim]±{(loss.high - loss.low) / 2:.4f}[/]"
@@ -38,7 +57,8 @@ def probability_table(rows: dict[str, Honesty]) -> Table:
 
 def novelty_table(rows: dict[str, float]) -> Table:
     """Return a table of ways to tell the items of classes that were held out of training."""
-    table = _new_table("Items of held-out classes", None, "novelty by", "AUROC")
+    title = "Test items of held-out classes beside the other test items"
+    table = _new_table(title, None, "novelty by", "AUROC")
     for name, value in rows.items():
         table.add_row(name, f"[bold]{value:.4f}[/]")
     return table

@@ -9,8 +9,9 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.encoders import load_encoder
-from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.evaluate import embedders, select_items
 from bayestriplet.evaluation.features import with_features
+from bayestriplet.evaluation.galleries import Gallery, measure_galleries
 from bayestriplet.evaluation.paired import MEASURES
 from bayestriplet.methods import LADDERS, TUNED
 from bayestriplet.model.encoder import Encoder, HeadEncoder
@@ -145,11 +146,11 @@ def _measure_floors(folder: ComparisonFolder, trial: Trial) -> dict[str, dict[st
     if config.freeze:  # what a head begins with are the features
         encoder, images = HeadEncoder(whole), with_features(whole, images, 1, images.default_workers())
     queries = select_items(images, "test", encoder)
-    scores = evaluate(encoder, queries, seed=config.seed, weights=config.weights)
+    rows = embedders(encoder, name="trained", seed=config.seed, weights=config.weights)
+    del rows["trained"]
+    (found,) = measure_galleries(rows, [Gallery(queries)], queries.labels, config.seed)
     floors = {
-        name: {measure: 100 * row[measure].value for measure in MEASURES}
-        for name, row in scores.items()
-        if name != "trained"
+        name: {measure: 100 * row[measure].value for measure in MEASURES} for name, row in found.rows.items()
     }
     folder.write_floors(trial.name, floors)
     return floors

@@ -10,12 +10,14 @@ import torch
 from bayestriplet.atomic import replacing, write_bytes
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.progress import Progress
+from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.vectors import describe_vectors
 from bayestriplet.errors import InputError, MissingDependencyError
-from bayestriplet.evaluation.embeddings import Embedded, embed
+from bayestriplet.evaluation.bootstrap import scores_to_json
+from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.encoders import save_encoder
-from bayestriplet.evaluation.metrics import Scores, scores_to_json
+from bayestriplet.evaluation.evaluate import ItemSet, Vectors
+from bayestriplet.evaluation.galleries import GalleryScores
 from bayestriplet.evaluation.predictive_of import fit_predictive
 from bayestriplet.model.backbone import OnnxFeatures
 from bayestriplet.model.encoder import Encoder, HeadEncoder
@@ -50,7 +52,7 @@ class Outcome:
         return self.encoder.cpu().eval()
 
     def results(
-        self, config: TrainConfig, images: LabelledImages, scores: dict[str, Scores] | None
+        self, config: TrainConfig, images: LabelledImages, found: "Measured | None"
     ) -> dict[str, Any]:
         """Return what results.json holds."""
         validation = self.validation
@@ -66,11 +68,30 @@ class Outcome:
             "best_step": validation.best_step,
             "validation_recall@1": validation.best if validation.best >= 0 else None,
             "seconds": round(self.seconds, 1),
-            "test": None if scores is None else scores_to_json(scores),
+            **({"test": None} if found is None else found.to_json()),
             "versions": {
                 "python": platform.python_version(),
                 **{name: version(name) for name in PACKAGES},
             },
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found for the test items: among themselves, in other galleries, and why not in some."""
+
+    first: GalleryScores
+    others: list[GalleryScores]
+    notes: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what results.json holds of it: the scores among the test items, and the other galleries."""
+        first = self.first.to_json()
+        return {
+            "test": scores_to_json(self.first.rows),
+            "gallery": {"name": self.first.name} | {key: first[key] for key in first if key != "rows"},
+            "galleries": {one.name: one.to_json() for one in self.others},
+            "notes": self.notes,
         }
 
 
@@ -92,8 +113,7 @@ def write_encoder(run: RunFolder, encoder: Encoder) -> None:
 
 
 def write_posterior(
-    run: RunFolder, encoder: Encoder | HeadEncoder, images: LabelledImages, digest: str, workers: int,
-    progress: Progress | None = None,
+    run: RunFolder, images: LabelledImages, digest: str, vectors: Vectors, progress: Progress | None = None
 ) -> None:  # fmt: skip
     """Fit the posterior exactly, without memory, to the final network's training embeddings.
 
@@ -102,17 +122,18 @@ def write_posterior(
 
     def embedded(split: str) -> Embedded:
         rows = images.indices(split)
-        vectors = embed(encoder, images, rows, workers, progress, "Fitting the posterior")
-        return Embedded(vectors, images.labels[rows])
+        labels = images.labels[rows]
+        return Embedded(vectors(ItemSet(images, rows, labels, split)), labels)
 
-    classes, train = images.classes, embedded("train")
-    posterior = ClassPosterior(len(classes), encoder.info.dim, dtype=torch.float64)
+    classes, train, val = images.classes, embedded("train"), embedded("val")
+    report(progress, "Fitting the posterior", 0, 0)
+    posterior = ClassPosterior(len(classes), train.vectors.shape[1], dtype=torch.float64)
     for start in range(0, len(train.labels), PART):
         part = slice(start, start + PART)
         posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
     state = {name: value.numpy() for name, value in posterior.state_dict().items()}
     write_posterior_file(run.posterior, classes, posterior.prior, state)
-    fit_predictive(posterior, classes, digest, train, embedded("val")).save(run.predictive)
+    fit_predictive(posterior, classes, digest, train, val).save(run.predictive)
 
 
 def write_onnx(run: RunFolder, encoder: Encoder, on_event: OnEvent) -> None:

@@ -19,10 +19,11 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.depth import FULL
 from bayestriplet.data.vectors import LabelledVectors, describe_vectors
 from bayestriplet.errors import DataError, DivergenceError, InputError
+from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import pixel_statistics
-from bayestriplet.evaluation.evaluate import evaluate, select_items
+from bayestriplet.evaluation.evaluate import Vectors, embed_with, embedders, remember, select_items
 from bayestriplet.evaluation.features import VIEWS, with_features
-from bayestriplet.evaluation.metrics import Scores
+from bayestriplet.evaluation.galleries import Gallery, list_galleries, measure_galleries
 from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
 from bayestriplet.methods import METHODS
 from bayestriplet.model.encoder import Encoder, HeadEncoder
@@ -35,7 +36,14 @@ from bayestriplet.runs.unfreezing import refuse_trained_items
 from bayestriplet.training.callbacks import StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
 from bayestriplet.training.events import OnEvent, WarningEvent, as_progress, ignore
-from bayestriplet.training.finishing import Outcome, diverged, write_encoder, write_onnx, write_posterior
+from bayestriplet.training.finishing import (
+    Measured,
+    Outcome,
+    diverged,
+    write_encoder,
+    write_onnx,
+    write_posterior,
+)
 from bayestriplet.training.loader import TrainingImages, make_loader
 from bayestriplet.training.loggers import make_logger
 from bayestriplet.training.module import EmbeddingModule
@@ -147,22 +155,35 @@ class TrainingRun:
         only the network's own scores are wanted. ``export=False`` leaves out the ONNX file alone.
         """
         encoder, config = self.outcome.best_encoder(), self.config
+        vectors = remember(embed_with(encoder, config.workers or 0, self.progress))
         write_encoder(self.folder, self.whole)
         if not only_scores:
             digest = fingerprint(self.whole.info, self.whole.arrays())
-            write_posterior(self.folder, encoder, self.images, digest, config.workers or 0, self.progress)
+            write_posterior(self.folder, self.images, digest, vectors, self.progress)
         if export and not only_scores:
             write_onnx(self.folder, self.whole, self.on_event)
-        scores = None
+        found = None
         if not self.outcome.stopped_by and len(self.images.indices("test")):
-            queries = select_items(self.images, "test", encoder)
-            scores = evaluate(
-                encoder, queries, workers=config.workers or 0, seed=config.seed, name=config.method,
-                floors=not only_scores, weights=config.weights, begun=config.unfreeze_from,
-                progress=self.progress,
-            )  # fmt: skip
-        self.folder.write_results(self.outcome.results(config, self.images, scores))
-        return scores
+            found = self._measure(encoder, vectors, only_scores)
+        self.folder.write_results(self.outcome.results(config, self.images, found))
+        return None if found is None else found.first.rows
+
+    def _measure(self, encoder: Encoder | HeadEncoder, vectors: Vectors, only_scores: bool) -> Measured:
+        """Measure the test items among themselves and, unless ``only_scores``, in the other galleries."""
+        config, images = self.config, self.images
+        queries, training = (select_items(images, split, encoder) for split in ("test", "train"))
+        galleries, notes = list_galleries(queries, training=training)
+        if only_scores:
+            galleries, notes = [Gallery(queries)], []
+        rows = embedders(
+            encoder, workers=config.workers or 0, seed=config.seed, name=config.method,
+            floors=not only_scores, weights=config.weights, begun=config.unfreeze_from,
+            progress=self.progress,
+        )  # fmt: skip
+        rows[config.method] = vectors
+        trained = np.unique(training.labels)
+        first, *others = measure_galleries(rows, galleries, trained, config.seed, self.progress)
+        return Measured(first, others, notes)
 
     def _fit(self, start: int, interruption: Interruption) -> None:
         config, images = self.config, self.images

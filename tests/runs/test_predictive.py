@@ -126,7 +126,7 @@ def test_blocks_change_nothing(tmp_path, monkeypatch):
     found = Predictive.load(path)
     x = np.random.default_rng(0).normal(size=(23, 3))
     whole = found.probabilities(x)
-    monkeypatch.setattr(predictive, "BLOCK_CELLS", 60)
+    monkeypatch.setattr(predictive, "BLOCK", 4)
     np.testing.assert_array_equal(found.probabilities(x), whole)
 
 

@@ -8,11 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bayestriplet.data.progress import Progress, report
 from bayestriplet.evaluation.calibration import fit_temperature
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.posterior.predictive import StudentClasses
 from bayestriplet.posterior.priors import condition, pooled_prior
 from bayestriplet.posterior.statistics import ClassStatistics
+from bayestriplet.runs.row_statistics import RowStatistics
+from bayestriplet.runs.students import RowStudents
 
 MEMORY = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 WEIGHT = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -23,6 +26,7 @@ FEWEST = 300  # items a step of the search uses where there are as many
 BLOCK_CELLS = 4_000_000  # numbers a block of residuals may hold
 
 Cell = tuple[int, int, int]
+Statistics = ClassStatistics | RowStatistics
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,31 @@ class Reading:
     floor: float
     temperature: float
 
-    def students(self, statistics: ClassStatistics) -> StudentClasses:
+    def students(self, statistics: Statistics) -> StudentClasses | RowStudents:
         """Return the predictive distributions of all classes, which must have items."""
         return _read(statistics, self.memory, self.weight, self.floor)
 
 
-def fit_reading(statistics: ClassStatistics, log_prior: NDArray[np.float64], held_out: Embedded) -> Reading:
+def fit_reading(
+    statistics: Statistics,
+    log_prior: NDArray[np.float64],
+    held_out: Embedded,
+    progress: Progress | None = None,
+) -> Reading:
     """Return the reading with the least log loss on held-out items; every class must have statistics.
 
     Memory, weight and floor climb down a grid from its middle, on evenly spread items where
     there are many; the temperature is fitted anew at every step, and to all items at the end.
     """
     classes, dim = statistics.mean.shape
-    most = max(FEWEST, WORK // (classes * dim * dim))
+    each = dim if isinstance(statistics, ClassStatistics) else statistics.factor.shape[1] + 3
+    most = max(FEWEST, WORK // (classes * dim * each))
     rows = np.arange(len(held_out.labels))[:: max(1, -(-len(held_out.labels) // most))]
     sample = held_out.take(rows)
 
     @cache
     def loss(cell: Cell) -> float:
+        report(progress, "Fitting the posterior", 0, 0)
         students = _read(statistics, MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]])
         return fit_temperature(log_densities(students, sample.vectors), sample.labels, log_prior)[1]
 
@@ -64,8 +75,12 @@ def fit_reading(statistics: ClassStatistics, log_prior: NDArray[np.float64], hel
     return Reading(*chosen, fit_temperature(scores, held_out.labels, log_prior)[0])
 
 
-def log_densities(students: StudentClasses, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+def log_densities(
+    students: StudentClasses | RowStudents, vectors: NDArray[np.float32]
+) -> NDArray[np.float64]:
     """Return the log densities (n, K) of vectors (n, D), in blocks of bounded size."""
+    if isinstance(students, RowStudents):
+        return students.log_density(vectors.astype(np.float64), np.arange(len(students.center)))
     rows = max(1, BLOCK_CELLS // students.mean.numel())
     parts = [
         students.log_density(torch.from_numpy(vectors[start : start + rows]).double())
@@ -75,7 +90,9 @@ def log_densities(students: StudentClasses, vectors: NDArray[np.float32]) -> NDA
     return torch.cat([empty, *parts]).numpy()
 
 
-def _read(statistics: ClassStatistics, memory: float, weight: float, floor: float) -> StudentClasses:
+def _read(statistics: Statistics, memory: float, weight: float, floor: float) -> StudentClasses | RowStudents:
+    if isinstance(statistics, RowStatistics):
+        return statistics.read(memory, weight, floor)
     prior = pooled_prior(statistics, weight, floor)
     kept = statistics.forget(memory)
     return StudentClasses.of(condition(prior, kept.count, kept.mean), kept.scatter)

@@ -70,12 +70,12 @@ def vote_log_probabilities(vectors: RunVectors, classes: int) -> Floats:
     def near_labels(items: Embedded) -> Labels:
         return train.labels[nearest_neighbours(items.vectors, most, train.vectors)]  # (n, most)
 
-    held_out, best = near_labels(vectors.val), (np.inf, 1, 1.0)
+    right, best = near_labels(vectors.val) == vectors.val.labels[:, None], (np.inf, 1, 1.0)
     for k in sizes:
-        votes = count_votes(held_out[:, :k], classes)
+        votes = right[:, :k].sum(1)  # for the true class, which is all that the loss looks at
         for smoothing in SMOOTHING:
-            found = np.log((votes + smoothing) / (k + smoothing * classes))
-            best = min(best, (float(log_losses(found, vectors.val.labels).mean()), k, smoothing))
+            loss = -np.log((votes + smoothing) / (k + smoothing * classes)).mean()
+            best = min(best, (float(loss), k, smoothing))
     _, k, smoothing = best
     votes = count_votes(near_labels(vectors.test)[:, :k], classes)
     return np.log((votes + smoothing) / (k + smoothing * classes))
@@ -93,11 +93,13 @@ def distance_log_probabilities(vectors: RunVectors, log_prior: Floats) -> Floats
     known = np.flatnonzero(np.isfinite(log_prior))
     train = vectors.train
     means = np.stack([train.vectors[train.labels == k].mean(0, dtype=np.float64) for k in known])
+    center = means.mean(0)  # differences of large squares would round
+    means -= center
 
     def scores(items: Embedded) -> Floats:
-        out = np.full((len(items.labels), len(log_prior)), -np.inf)
-        for row, k in enumerate(known):
-            out[:, k] = -np.square(items.vectors - means[row]).sum(1)
+        x = items.vectors - center
+        out = np.full((len(x), len(log_prior)), -np.inf)
+        out[:, known] = 2 * x @ means.T - np.square(means).sum(1) - np.square(x).sum(1, keepdims=True)
         return out
 
     temperature, _ = fit_temperature(scores(vectors.val), vectors.val.labels, log_prior)

@@ -1,21 +1,21 @@
 """predictive.safetensors: class probabilities and novelty of vectors. NumPy alone."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bayestriplet.errors import InputError, StateError, reason_of
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.students import Floats, FullStudents, RowStudents
 from bayestriplet.runs.tensors import check_format, read_tensors, write_tensors
 
-FORMAT = "1"
-ARRAYS = ("mean", "whitening", "log_normaliser", "freedom", "log_prior", "held_out")
-BLOCK_CELLS = 4_000_000  # numbers a block of whitened vectors may hold
-
-Floats = NDArray[np.float64]
+FORMATS: dict[str, type[FullStudents] | type[RowStudents]] = {"1": FullStudents, "2": RowStudents}
+OF_CLASSES = ("log_prior", "held_out")
+COMPACT = ("center", "variance", "rows")  # kept as float32: most of the file
+BLOCK = 1024  # vectors whose probabilities are computed at a time
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,7 @@ class Predictive:
 
     classes: tuple[str, ...]
     encoder: str  # fingerprint
-    mean: Floats  # (K, D)
-    whitening: Floats  # (K, D, D)
-    log_normaliser: Floats  # (K,)
-    freedom: Floats  # (K,)
+    students: FullStudents | RowStudents
     log_prior: Floats  # (K,), -inf for a class without training items
     temperature: float
     held_out: Floats  # (V,) novelty scores of the validation items, ascending
@@ -42,14 +39,17 @@ class Predictive:
         if not path.is_file():
             raise InputError(f"{path} is missing: train again to have probabilities and novelty")
         tensors, metadata = read_tensors(path, "a predictive")
-        check_format(path, metadata, (FORMAT,))
+        check_format(path, metadata, tuple(FORMATS))
         try:
+            temperature = float(tensors.pop("temperature"))
+            arrays = {name: value.astype(np.float64) for name, value in tensors.items()}
             found = cls(
                 classes=tuple(map(str, json.loads(metadata["classes"]))),
                 encoder=metadata["encoder"],
-                temperature=float(tensors.pop("temperature")),
+                temperature=temperature,
                 reading=json.loads(metadata.get("reading", "{}")),
-                **{name: value.astype(np.float64) for name, value in tensors.items()},
+                **{name: arrays.pop(name) for name in OF_CLASSES},
+                students=FORMATS[metadata["format"]](**arrays),
             )
             _check(found)
         except (KeyError, TypeError, ValueError) as error:
@@ -59,18 +59,21 @@ class Predictive:
     def save(self, path: Path) -> None:
         """Write a predictive.safetensors."""
         metadata = {
-            "format": FORMAT,
+            "format": next(name for name, kind in FORMATS.items() if isinstance(self.students, kind)),
             "classes": json.dumps(self.classes),
             "encoder": self.encoder,
             "reading": json.dumps(self.reading, sort_keys=True),
         }
-        tensors = {name: getattr(self, name) for name in ARRAYS}
+        tensors = {name: getattr(self, name) for name in OF_CLASSES}
+        for one in fields(self.students):
+            value = getattr(self.students, one.name)
+            tensors[one.name] = value.astype(np.float32) if one.name in COMPACT else value
         write_tensors(path, {**tensors, "temperature": np.array(self.temperature)}, metadata)
 
     @property
     def dim(self) -> int:
         """D, the length of a vector."""
-        return self.mean.shape[1]
+        return self.students.dim
 
     def probabilities(self, vectors: ArrayLike) -> Floats:
         """Return the probability (N, K) of each class for vectors (N, D) (docs/method.md, eq. 8)."""
@@ -111,16 +114,12 @@ class Predictive:
     def _log_joint(self, vectors: ArrayLike) -> Floats:
         """Return log pi_k + log p_k(x) / T (N, K), in blocks of bounded size."""
         x = _check_vectors(vectors, self.dim)
-        rows = max(1, BLOCK_CELLS // self.mean.size)
-        out = np.full((len(x), len(self.mean)), -np.inf)
+        out = np.full((len(x), len(self.classes)), -np.inf)
         known = np.flatnonzero(np.isfinite(self.log_prior))
-        for start in range(0, len(x), rows):
-            part = slice(start, start + rows)
-            for k in known:
-                white = (x[part] - self.mean[k]) @ self.whitening[k].T  # (b, D)
-                distance = np.square(white).sum(1)
-                decay = (self.freedom[k] + self.dim) / 2 * np.log1p(distance / self.freedom[k])
-                out[part, k] = (self.log_normaliser[k] - decay) / self.temperature + self.log_prior[k]
+        for start in range(0, len(x), BLOCK):
+            part = slice(start, start + BLOCK)
+            density = self.students.log_density(x[part], known)
+            out[part, known] = density / self.temperature + self.log_prior[known]
         return out
 
 
@@ -139,23 +138,18 @@ def open_predictive(run: RunFolder, fingerprint: str) -> Predictive | None:
 
 def _check(found: Predictive) -> None:
     """Raise unless the parts of a file belong together."""
-    number, dim = len(found.classes), found.mean.shape[-1]
-    shapes = {
-        "mean": (number, dim),
-        "whitening": (number, dim, dim),
-        "log_normaliser": (number,),
-        "freedom": (number,),
-        "log_prior": (number,),
-        "held_out": (len(found.held_out),),
-    }
+    students, number = found.students, len(found.classes)
+    shapes = students.shapes(number) | {"log_prior": (number,), "held_out": (len(found.held_out),)}
     for name, shape in shapes.items():
-        value = getattr(found, name)
+        value = getattr(found if name in OF_CLASSES else students, name)
         if value.shape != shape:
             raise ValueError(f"{name} must have shape {shape}; got {value.shape}")
         if np.isnan(value).any() or (name != "log_prior" and np.isinf(value).any()):
             raise ValueError(f"{name} must be finite")
-    if not (found.temperature > 0 and (found.freedom > 0).all() and np.isfinite(found.log_prior).any()):
+    if not (found.temperature > 0 and (students.freedom > 0).all() and np.isfinite(found.log_prior).any()):
         raise ValueError("temperature and freedom must be above 0, and a class must have items")
+    if isinstance(students, RowStudents) and not (students.variance.min() > 0 and students.spread.min() > 0):
+        raise ValueError("variance and spread must be above 0")
 
 
 def _check_vectors(vectors: ArrayLike, dim: int) -> Floats:

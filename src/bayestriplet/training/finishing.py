@@ -133,7 +133,7 @@ def write_posterior(
         posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
     state = {name: value.numpy() for name, value in posterior.state_dict().items()}
     write_posterior_file(run.posterior, classes, posterior.prior, state)
-    fit_predictive(posterior, classes, digest, train, val).save(run.predictive)
+    fit_predictive(posterior, classes, digest, train, val, progress).save(run.predictive)
 
 
 def write_onnx(run: RunFolder, encoder: Encoder, on_event: OnEvent) -> None:

@@ -162,7 +162,7 @@ def test_a_run_without_some_classes_tells_their_items_as_novel(tmp_path):
 def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
     out, _ = trained
     done = run("evaluate", out, *BACKBONE, "--gallery", "train")
-    assert "against 1,078 of train" in done.stdout, done.stderr
+    assert "359 test items of digits against 1,078 training items" in done.stdout, done.stderr
     done = run("evaluate", out, *BACKBONE, "--data", folder, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

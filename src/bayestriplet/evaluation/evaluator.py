@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.progress import Progress
+from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.evaluation.bootstrap import Scores
@@ -196,6 +196,7 @@ class Evaluator:
             if not len(items.labels):
                 text = f"No probabilities: {UNTRAINED.format(split=held_out)}."
                 return ProbabilityScores(notes=(text, *without))
+        report(self.progress, "Comparing probabilities", 0, 0)
         ways = compare_ways(vectors, len(self.encoder.info.classes), predictive.log_probabilities)
         labels = vectors.test.labels
         resampled, units, clusters = choose_clusters(labels, vectors.test.groups, labels)

@@ -11,7 +11,7 @@ from tests.report.drawings import LONG_DATA, assert_is_good, long_names_of, name
 @pytest.mark.parametrize("number", [12, 70])
 def test_classes_are_drawn_with_numbers_while_they_are_legible(number, tmp_path):
     rng = np.random.default_rng(0)
-    errors = confusion(rng.integers(0, number, 5000), rng.integers(0, number, 5000), number)
+    errors = confusion(rng.integers(0, number, 5000), rng.integers(0, number, 5000), np.arange(number))
     distances = rng.gamma(2, 20, (number, number))
     errors[0], distances[0] = math.nan, math.nan
     figure = classes_figure(errors, distances, names_of(number), "Classes that are close")

@@ -26,14 +26,40 @@ def open_posterior(run: RunFolder) -> ClassPosterior:
     return posterior
 
 
+def most_confused(
+    labels: NDArray[np.int64], nearest_labels: NDArray[np.int64], classes: int, most: int
+) -> NDArray[np.int64]:
+    """Return up to ``most`` of the classes, ascending: all, or those of the pairs most often confused.
+
+    Pairs are taken from the most frequent on, whichever of the two is the query's. Where there are too
+    few of them, the classes with most items fill up.
+    """
+    if classes <= most:
+        return np.arange(classes)
+    wrong = labels != nearest_labels
+    pairs = np.sort(np.stack([labels[wrong], nearest_labels[wrong]], 1), 1)
+    found, counts = np.unique(pairs, axis=0, return_counts=True)
+    ranked = found[np.argsort(-counts, kind="stable")].ravel()
+    largest = np.argsort(-np.bincount(labels, minlength=classes), kind="stable")
+    chosen = list(dict.fromkeys([*ranked.tolist(), *largest.tolist()]))[:most]
+    return np.sort(np.array(chosen, np.int64))
+
+
 def confusion(
-    labels: NDArray[np.int64], nearest_labels: NDArray[np.int64], classes: int
+    labels: NDArray[np.int64], nearest_labels: NDArray[np.int64], classes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return percent (K, K) of a class's items by their nearest neighbour's class; NaN without items."""
-    table = np.zeros((classes, classes))
-    np.add.at(table, (labels, nearest_labels), 1)
+    """Return percent (P, P) of the items of ``classes`` (P,) by their nearest neighbour's class.
+
+    Of all items of a class: a row does not add up to 100 where others are nearest. NaN without items.
+    """
+    place = np.full(max(labels.max(), nearest_labels.max(), classes.max()) + 1, -1)
+    place[classes] = np.arange(len(classes))
+    rows, columns = place[labels], place[nearest_labels]
+    table, shown = np.zeros((len(classes), len(classes))), (rows >= 0) & (columns >= 0)
+    np.add.at(table, (rows[shown], columns[shown]), 1)
+    total = np.bincount(rows[rows >= 0], minlength=len(classes))[:, None]
     with np.errstate(invalid="ignore"):
-        return 100 * table / table.sum(1, keepdims=True)
+        return 100 * table / total
 
 
 @torch.no_grad()
@@ -59,11 +85,12 @@ def _log_volume(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-def posterior_distances(posterior: ClassPosterior, classes: int) -> NDArray[np.float64]:
-    """Return the distances (classes, classes) of N(E[mu], E[Sigma]); NaN for classes without items."""
-    seen = posterior.seen.nonzero().squeeze(1)
-    table = np.full((classes, classes), np.nan)
-    rows = seen.numpy()
-    distances = bhattacharyya(posterior.mean[seen], posterior.covariance[seen])
-    table[np.ix_(rows, rows)] = distances.numpy()
+def posterior_distances(posterior: ClassPosterior, classes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the distances (P, P) of N(E[mu], E[Sigma]) of ``classes`` (P,); NaN for those without items."""
+    table = np.full((len(classes), len(classes)), np.nan)
+    inside = np.flatnonzero(classes < posterior.num_classes)  # others were never trained on
+    places = inside[(posterior.seen[classes[inside]] > 0).numpy()]
+    chosen = torch.from_numpy(classes[places])
+    distances = bhattacharyya(posterior.mean[chosen], posterior.covariance[chosen])
+    table[np.ix_(places, places)] = distances.numpy()
     return table

@@ -12,7 +12,7 @@ from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.arrays import check_set
-from bayestriplet.evaluation.classes import confusion, open_posterior, posterior_distances
+from bayestriplet.evaluation.classes import confusion, most_confused, open_posterior, posterior_distances
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.evaluate import ItemSet, select_items
 from bayestriplet.evaluation.evaluator import UNTRAINED, Evaluator
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+MOST_CLASSES = 30  # in classes.png
 SHOWS = {
     "umap.png": "UMAP of the embeddings, one colour and one name per class",
     "retrieval.png": "queries and their ten nearest neighbours, wrong ones framed and crossed",
@@ -208,9 +209,12 @@ def _name_data(name: str) -> str:
 
 def _draw_classes(embedded: EmbeddedItems, posterior: ClassPosterior) -> "Figure":
     labels, number = embedded.items.labels, len(embedded.names)
+    nearest = labels[embedded.near[:, 0]]
+    chosen = most_confused(labels, nearest, number, MOST_CLASSES)
+    some = f"the {len(chosen)} most confused of {number:,}, " if len(chosen) < number else ""
     return classes_figure(
-        confusion(labels, labels[embedded.near[:, 0]], number),
-        posterior_distances(posterior, number),
-        embedded.names,
-        f"Classes that are close: {embedded.about}",
+        confusion(labels, nearest, chosen),
+        posterior_distances(posterior, chosen),
+        [embedded.names[k] for k in chosen],
+        f"Classes that are close: {some}{embedded.about}",
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
+MOST_NAMES = 50  # classes whose names find room
 WIDEST_KEY = 1.6  # inches of a name in the legend
 
 
@@ -29,7 +30,10 @@ def umap_figure(
 ) -> "Figure":
     """Draw positions (n, 2) with one colour per class and its name at the median of its items."""
     present = np.unique(labels)
-    words, note = drawable_names([names[k] for k in present], present.tolist())
+    named = present[:: -(-len(present) // MOST_NAMES)]  # evenly spread where there are many
+    words, note = drawable_names([names[k] for k in named], named.tolist())
+    if len(named) < len(present):
+        note = f"{len(named)} of {len(present):,} classes are named. {note}".rstrip()
     figure = new_figure(5.6, title, f"{subtitle} {note}".rstrip())
     axes = figure.add_subplot()
     styles = dict(zip(present.tolist(), class_styles(len(present)), strict=True))
@@ -42,7 +46,7 @@ def umap_figure(
         spine.set_color("#C4C4C4")
     if len(present) <= MANY:
         _add_legend(axes, words, list(styles.values()))
-    medians = np.stack([np.median(positions[labels == k], axis=0) for k in present])
+    medians = np.stack([np.median(positions[labels == k], axis=0) for k in named])
     _add_names(axes, medians, words)
     return figure
 

@@ -132,6 +132,9 @@ def test_a_comparison_returns_its_table_and_writes_it(tmp_path, photos):
     assert {row.method for row in table.rows} == {"but", "bh"}
     assert table.seeds == 2
     assert "test recall in percent, 2 seeds, best first" in str(table)
+    measured = "Queries: the test items; gallery: the other test items"
+    assert measured in str(table).splitlines()
+    assert (tmp_path / "out" / "table.md").read_text().endswith(f"|\n\n{measured}.\n")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"table.md", "table.csv", "recall.png", "learning.png", "comparison.json"} <= names
     made = [event for event in events if isinstance(event, TrialEvent) and event.results is not None]

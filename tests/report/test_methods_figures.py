@@ -103,6 +103,12 @@ def test_methods_tied_with_the_best_are_hollow_and_those_of_one_seed_are_not_cal
     assert any("Without bars: one seed." in word for word in words_of(mixed))
 
 
+def test_the_figure_of_recalls_names_queries_and_gallery():
+    rows = [Row("but", {"recall@1": (90.0, 91.0)}, 1.0, {})]
+    shown = " ".join(text.get_text() for text in recall_figure(rows, {}, "mnist").texts)
+    assert "Queries: the test items; gallery: the other test items." in " ".join(shown.split())
+
+
 def test_what_is_dashed_is_explained_only_where_a_floor_is_drawn():
     near, far = (
         recall_figure(rows(), FLOORS, "mnist"),

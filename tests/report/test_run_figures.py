@@ -63,6 +63,16 @@ def test_the_titles_recall_is_the_one_of_the_results(trained):
     assert embedded.recall == pytest.approx(100 * expected)
 
 
+def test_the_figures_of_retrieval_name_the_gallery(trained):
+    measured = measure(trained)
+    images, _ = measured.open("digits")
+    items = run_figures.select_items(images, "test", measured.encoder)
+    vectors = run_figures.embed(measured.encoder, images, items.indices)
+    embedded = run_figures.embedded_items(items, vectors, images.classes, "test")
+    shown = " ".join(text.get_text() for text in run_figures._draw_retrieval(embedded, 0).texts)
+    assert "Gallery: the other 358 test items." in " ".join(shown.split())
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [

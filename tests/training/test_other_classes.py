@@ -93,7 +93,7 @@ def test_novelty_that_cannot_be_measured_is_said_in_one_line(tmp_path):
     found = Evaluator(run.folder.path, backbone=SMALL["backbone"]).evaluate()
     assert found.novelty is None
     assert found.notes[-1] == (
-        "No novelty: no test item of a trained class is there to compare with --without (3)."
+        "No probabilities and no novelty: none of the test items is of a class that was trained on."
     )
 
 

@@ -30,7 +30,6 @@ from bayestriplet.runs.splits import open_with_novel, read_splits
 
 UNTRAINED = "none of the {split} items is of a class that was trained on"
 NO_NOVEL = "No novelty: no test item is of a class that was held out with --without ({names})."
-NO_KNOWN = "No novelty: no test item of a trained class is there to compare with --without ({names})."
 
 
 @dataclass(frozen=True)
@@ -186,16 +185,14 @@ class Evaluator:
         self, images: LabelledImages, novel: LabelledImages | None, predictive: Predictive | None
     ) -> ProbabilityScores:
         """Return what probabilities and novelty are worth on the run's test items, or why they are not."""
-        without = () if novel is None else (NO_KNOWN.format(names=self.config.without),)
+        what = "probabilities" if novel is None else "probabilities and no novelty"
         if predictive is None:
-            what = "probabilities" if novel is None else "probabilities and no novelty"
             text = f"No {what}: {self.run.predictive} is missing; a new training writes it."
             return ProbabilityScores(notes=(text,))
         vectors = self.embed_splits(images)
         for held_out, items in (("test", vectors.test), ("validation", vectors.val)):
             if not len(items.labels):
-                text = f"No probabilities: {UNTRAINED.format(split=held_out)}."
-                return ProbabilityScores(notes=(text, *without))
+                return ProbabilityScores(notes=(f"No {what}: {UNTRAINED.format(split=held_out)}.",))
         report(self.progress, "Comparing probabilities", 0, 0)
         ways = compare_ways(vectors, len(self.encoder.info.classes), predictive.log_probabilities)
         labels = vectors.test.labels

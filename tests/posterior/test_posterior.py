@@ -139,9 +139,7 @@ def test_without_memory_any_split_and_order_of_the_stream_gives_the_same_state()
         for part in np.array_split(order, rng.integers(1, len(values))):
             posterior.update(values[part], labels[part])
         for name in ("count", "seen", "item_mean", "item_scatter", "mean", "covariance"):
-            torch.testing.assert_close(
-                getattr(posterior, name), getattr(whole, name), rtol=1e-10, atol=1e-10
-            )
+            torch.testing.assert_close(getattr(posterior, name), getattr(whole, name), rtol=1e-10, atol=1e-10)
 
 
 def test_a_hundred_thousand_updates_drift_by_less_than_a_millionth():

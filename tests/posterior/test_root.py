@@ -162,4 +162,6 @@ def test_a_state_with_the_earlier_root_of_one_number_of_rows_is_loaded_and_drawn
     torch.testing.assert_close(other.covariance, posterior.covariance)
     other.sample(torch.tensor([0, 2]), 1)
     assert (other.root.used == ABSENT).tolist() == [False, True, False]  # made when first drawn from
-    np.testing.assert_allclose(scatter_of(other.root)[[0, 2]], other.item_scatter[[0, 2]], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        scatter_of(other.root)[[0, 2]], other.item_scatter[[0, 2]], rtol=1e-9, atol=1e-9
+    )

@@ -58,5 +58,5 @@ def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
     line = np.repeat(np.arange(len(begins)), size)  # (N,)
     slots = np.arange(len(order)) + line * width - begins[line]
     sent = send(np.concatenate([ordered[begins], size, order, slots]), like)
-    classes, sizes, rows, places = sent.split([len(begins), len(begins), len(order), len(order)])
+    classes, sizes, rows, places = torch.split(sent, [len(begins), len(begins), len(order), len(order)])
     return Grouping(classes, sizes, rows, places, width)

@@ -44,7 +44,7 @@ class LowRankStructure(Structure):
         diagonal = take(self.item_diagonal, classes) + rows.square().sum(1)
         put_(self.item_diagonal, classes, diagonal * keep.unsqueeze(1))
         factor = take(self.item_factor, classes)
-        for part in rows.split(ROWS_AT_A_TIME, 1):
+        for part in torch.split(rows, ROWS_AT_A_TIME, 1):
             factor = leading_rows(torch.cat([factor, part], 1), self.item_factor.shape[1])
         put_(self.item_factor, classes, factor * keep.sqrt()[:, None, None])
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.posterior.priors import NIWPosterior
 
-
 SINGULAR = (
     "the scatter of a class is singular, so the improper prior has no density: "
     "its items lie in a subspace; use the empirical prior"

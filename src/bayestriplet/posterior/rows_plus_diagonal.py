@@ -14,7 +14,7 @@ def deviate(variance: Tensor, rows: Tensor, num: int, generator: Generator | Non
     """Draw (P, num, D) of covariance diag(variance) + rows^T rows, from (P, D) and (P, r, D)."""
     shape = len(rows), num, rows.shape[1] + rows.shape[2]
     standard = torch.randn(shape, generator=generator, dtype=rows.dtype, device=rows.device)
-    first, rest = standard.split(list(rows.shape[1:]), 2)
+    first, rest = torch.split(standard, list(rows.shape[1:]), 2)
     return torch.baddbmm(rest * variance.sqrt().unsqueeze(1), first, rows)
 
 
@@ -53,4 +53,3 @@ class StudentRows:
         log_volume = self.variance.log().sum(1) / 2 + factor.diagonal(dim1=-2, dim2=-1).log().sum(1)
         log_volume = log_volume + x.shape[1] / 2 * self.spread.log()
         return log_student(distance / self.spread.unsqueeze(1), log_volume, self.freedom, x.shape[1])
-

@@ -63,9 +63,9 @@ class PosteriorState(nn.Module):
         self.register_buffer("origin", torch.zeros(dim, dtype=torch.float64))
         square = torch.full((num_classes,), torch.inf, dtype=dtype)
         self.register_buffer("mean_square", square, persistent=False)
-        self.structure = STRUCTURES[chosen](num_classes, dim, dtype)  # type: ignore[call-arg]
+        self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
         self._noted = self._versions()
-        self.register_load_state_dict_post_hook(_after_load)
+        self.register_load_state_dict_post_hook(_after_load)  # type: ignore[no-untyped-call]
 
     def _set_prior(self, prior: str | NIWPrior, dtype: torch.dtype) -> None:
         if not isinstance(prior, NIWPrior):
@@ -107,7 +107,7 @@ class PosteriorState(nn.Module):
 
     # Saving, loading, moving
 
-    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
         """Return the state; what the structure keeps stands beside counts and means."""
         state: dict[str, Any] = super().state_dict(*arguments, **options)
         prefix = options.get("prefix", arguments[1] if len(arguments) > 1 else "")

@@ -56,7 +56,7 @@ class Structure(nn.Module):
     def log_density(
         self, x: Tensor, niw: NIWPosterior, classes: Tensor, share: Tensor, next_item: bool, repair: bool
     ) -> Tensor:
-        """Return the log densities (N, P) of x (N, D), float64, of classes (P,) (docs/method.md, eqs. 6-7)."""
+        """Return the log densities (N, P), float64, of x (N, D) (docs/method.md, eqs. 6-7)."""
         raise NotImplementedError
 
 

@@ -41,7 +41,8 @@ def choose_structure(structure: str, num_classes: int, dim: int, dtype: torch.dt
         advice = (
             f"structure={best!r} needs {in_units(sizes[best])}"
             if fitting
-            else f"the least, structure={best!r}, needs {in_units(sizes[best])}: use fewer classes or dimensions"
+            else f"the least, structure={best!r}, needs {in_units(sizes[best])}: use fewer classes "
+            "or dimensions"
         )
         raise InputError(
             f"{num_classes} classes in {dim} dimensions need {in_units(needed)} with "

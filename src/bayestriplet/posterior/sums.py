@@ -1,4 +1,4 @@
-"""Sums over all classes that the empirical prior needs, so that a step reads only the classes of its batch."""
+"""Sums over all classes for the empirical prior, so that a step reads only the classes of its batch."""
 
 from typing import Any
 
@@ -32,13 +32,18 @@ def empirical_prior(sums: Tensor, origin: Tensor, dtype: torch.dtype) -> NIWPrio
     weighted, numbers = sums[:-EXTRA], sums[-EXTRA:]
     dim, length = len(weighted), weighted @ weighted
     # Numbers where the sums are on the host anyway: in a step every operation on a tensor counts.
-    on_host = sums.device.type == "cpu"
-    total, classes, square, within = numbers.tolist() if on_host else numbers.unbind()
+    near = on_host(sums)
+    total, classes, square, within = numbers.tolist() if near else numbers.unbind()
     total = total + TINY
-    between = _positive(square - (float(length) if on_host else length) / total)
+    between = _positive(square - (float(length) if near else length) / total)
     freedom = _positive(total - classes) + 1
     variance = (within + (within + between) / total) / (dim * freedom) + torch.finfo(dtype).eps ** 2
     return NIWPrior((origin + weighted / total).to(dtype), EMPIRICAL_KAPPA, variance, dim + 2.0)
+
+
+def on_host(sums: Tensor) -> bool:
+    """Tell whether numbers can be read without waiting for a device."""
+    return sums.device.type == "cpu"
 
 
 def _positive(value: Any) -> Any:

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from bayestriplet.checks import check_choice, check_flag, check_number, nearest
 from bayestriplet.errors import InputError, InputTypeError
-from bayestriplet.methods import METHODS
+from bayestriplet.methods import DRAW_CLASSES, GONE, METHODS
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.losses import (
@@ -19,7 +19,7 @@ from bayestriplet.triplets.losses import (
     nca_loss,
     triplet_loss,
 )
-from bayestriplet.triplets.sampler import DRAW_CLASSES, TripletSampler
+from bayestriplet.triplets.sampler import TripletSampler
 from bayestriplet.triplets.signature import check_unused
 from bayestriplet.triplets.triplets import Triplets
 
@@ -48,7 +48,6 @@ FREE_OPTIONS: dict[str, Any] = {
     "structure": "auto",
     "draw_classes": DRAW_CLASSES,
 }
-GONE = {"num_negatives": "draw_classes says how many classes a step draws from"}
 CORRECTIONS = (
     "recipe='paper' follows the printed algorithm, corrected where it cannot be built: the expected "
     "covariance is Upsilon / (n - D - 1), not its inverse; the scatter is carried from batch to batch, "

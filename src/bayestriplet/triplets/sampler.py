@@ -7,6 +7,7 @@ from torch import Generator, Tensor, nn
 
 from bayestriplet.checks import check_choice, check_flag, check_number, check_whole
 from bayestriplet.errors import InputError, InputTypeError
+from bayestriplet.methods import DRAW_CLASSES
 from bayestriplet.posterior.checks import read_items
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
@@ -18,7 +19,6 @@ DRAWS = ("own", "shared", "joined")
 DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor; so many at the most
 DRAWS_IN_ALL = 512  # of "joined": with many classes, each has fewer draws, but at least
 FEWEST_DRAWS = 2
-DRAW_CLASSES = 128  # classes that a step draws from, unless it is said otherwise
 
 
 class TripletSampler(nn.Module):

@@ -66,7 +66,7 @@ def random_directions(classes: Tensor, dim: int) -> Tensor:
     Normal numbers made of hashed positions, so that no table of all classes is needed.
     """
     cell = classes.unsqueeze(1) * (2 * dim) + torch.arange(2 * dim, device=classes.device)  # (N, 2 D)
-    uniform = (_hashed(cell) + 0.5) / 2**32
+    uniform = (_hashed(cell).double() + 0.5) / 2**32
     radius, angle = uniform.chunk(2, 1)
     return normalize((-2 * radius.log()).sqrt_() * (2 * math.pi * angle).cos_())
 

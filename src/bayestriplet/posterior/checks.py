@@ -61,6 +61,8 @@ def _check_form(embeddings: object, dim: int, argument: str) -> Tensor:
         raise InputTypeError(f"{argument} must be floating point; got {embeddings.dtype}")
     if embeddings.ndim != 2 or embeddings.shape[1] != dim:
         raise InputError(f"{argument} must have shape (B, {dim}); got {tuple(embeddings.shape)}")
+    if embeddings.dtype in (torch.float32, torch.float64):
+        return embeddings
     return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
 
 

@@ -29,7 +29,7 @@ class DiagonalStructure(Structure):
 
     def add_(self, addition: Addition, total: Tensor) -> None:
         del total
-        keep = addition.keep.to(addition.rows.dtype).unsqueeze(1)
+        keep = addition.root.square().unsqueeze(1)
         more = take(self.item_variance, addition.classes) + addition.rows.square().sum(1)
         put_(self.item_variance, addition.classes, more * keep)
 

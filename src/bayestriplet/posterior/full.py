@@ -10,7 +10,7 @@ from bayestriplet.posterior.predictive import StudentClasses
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.root import ScatterRoot, lines_of
 from bayestriplet.posterior.statistics import Addition, add_to_scatters_, take
-from bayestriplet.posterior.structure import Level, Structure, along, noise
+from bayestriplet.posterior.structure import Level, Structure, noise
 from bayestriplet.posterior.versions import version_of
 
 
@@ -82,8 +82,7 @@ class FullStructure(Structure):
         self.check()
         most = self.root.renew(classes, self.item_scatter)
         self.note()
-        deviation = self.root.deviate(classes, most, num, generator)
-        deviation.addcmul_(*along(cross, num, generator))
+        deviation = self.root.deviate(classes, cross, most, num, generator)
         rest = noise(level, tuple(deviation.shape), deviation, generator)
         return deviation if rest is None else deviation.add_(rest)
 

@@ -55,8 +55,10 @@ def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
     begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))  # (P,)
     size = np.diff(np.append(begins, len(order)))
     width = int(size.max())
-    line = np.repeat(np.arange(len(begins)), size)  # (N,)
-    slots = np.arange(len(order)) + line * width - begins[line]
+    slots = order  # not read where the table is full
+    if len(order) != len(begins) * width:
+        line = np.repeat(np.arange(len(begins)), size)  # (N,)
+        slots = np.arange(len(order)) + line * width - begins[line]
     sent = send(np.concatenate([ordered[begins], size, order, slots]), like)
     classes, sizes, rows, places = torch.split(sent, [len(begins), len(begins), len(order), len(order)])
     return Grouping(classes, sizes, rows, places, width)

@@ -40,13 +40,12 @@ class LowRankStructure(Structure):
     def add_(self, addition: Addition, total: Tensor) -> None:
         del total
         classes, rows = addition.classes, addition.rows
-        keep = addition.keep.to(rows.dtype)
         diagonal = take(self.item_diagonal, classes) + rows.square().sum(1)
-        put_(self.item_diagonal, classes, diagonal * keep.unsqueeze(1))
+        put_(self.item_diagonal, classes, diagonal * addition.root.square().unsqueeze(1))
         factor = take(self.item_factor, classes)
         for part in torch.split(rows, ROWS_AT_A_TIME, 1):
             factor = leading_rows(torch.cat([factor, part], 1), self.item_factor.shape[1])
-        put_(self.item_factor, classes, factor * keep.sqrt()[:, None, None])
+        put_(self.item_factor, classes, factor * addition.root.view(-1, 1, 1))
 
     def trace(self, classes: Tensor) -> Tensor:
         return take(self.item_diagonal, classes).double().sum()

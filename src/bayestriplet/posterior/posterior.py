@@ -91,8 +91,10 @@ class ClassPosterior(PosteriorReading):
         with full_precision(items):
             self.refresh()
             everyone = len(groups.classes) == self.num_classes
+            if self._is_empty:
+                self.origin.copy_(items.mean(0))
+                self._is_empty = False
             total = self.sums[self.dim] + len(items)
-            self.origin.lerp_(items.mean(0, dtype=torch.float64), (total == len(items)).double())
             before = None if everyone else self._sums(groups.classes)
             addition = add_to_means_(self.count, self.item_mean, items, groups, self.memory)
             self.structure.add_(addition, total)
@@ -148,15 +150,15 @@ class ClassPosterior(PosteriorReading):
             niw = self._conditioned(classes)
             if toward is not None:
                 niw = replace(niw, mean=niw.mean.lerp(toward, share))
-            known = take(self.count, classes) > 0
             if distribution == "student_t":
+                known = take(self.count, classes) > 0
                 freedom = self._freedom(niw, known)
                 kappa = torch.where(known, niw.kappa, 1.0) if self.prior == "improper" else niw.kappa
                 drawer = Drawer(replace(niw, kappa=kappa), self.structure, classes, self._share(classes))
                 return drawer.student(freedom, noise, num, generator)
             divisor = self._divisor(niw)
             if self.prior == "given":
-                divisor = torch.where(known, divisor, 1.0)
+                divisor = torch.where(take(self.count, classes) > 0, divisor, 1.0)
                 if divisor.isnan().any():
                     raise StateError("prior.nu + n must exceed D + 1 for normal draws; use student_t")
             drawer = Drawer(niw, self.structure, classes, self._share(classes))

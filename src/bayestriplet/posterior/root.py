@@ -64,7 +64,7 @@ class ScatterRoot(nn.Module):
         """Follow the scatters through an addition; a class without room for its rows loses its root."""
         classes, rows = addition.classes, addition.rows
         used, scale = take(self.used, classes), take(self.scale, classes)  # (P,), (P,)
-        smaller = scale * addition.keep.sqrt().to(scale.dtype)
+        smaller = scale * addition.root
         width = min(rows.shape[1], self.lines.shape[1])
         fits = (used <= self.lines.shape[1] - rows.shape[1]).logical_and_(smaller > LEAST_SCALE**2)
         place = (used * fits).unsqueeze(1) + torch.arange(width, device=used.device)  # (P, n)
@@ -104,13 +104,16 @@ class ScatterRoot(nn.Module):
         self.scale.index_fill_(0, classes, 1)
         self.used.index_fill_(0, classes, lines.shape[1])
 
-    def deviate(self, classes: Tensor, most: int, num: int, generator: Generator | None) -> Tensor:
-        """Draw (P, num, D) of covariance L from ascending ``classes`` (P,) with at most ``most`` rows."""
+    def deviate(
+        self, classes: Tensor, cross: Tensor, most: int, num: int, generator: Generator | None
+    ) -> Tensor:
+        """Draw (P, num, D) of covariance L + c c^T from ``classes`` (P,) with at most ``most`` rows."""
         lines = take(self.lines[:, :most], classes)
-        scale = take(self.scale, classes)
-        shape = len(classes), num, most
+        scale = take(self.scale, classes).view(-1, 1, 1)
+        shape = len(classes), num, most + 1
         standard = torch.randn(shape, generator=generator, dtype=lines.dtype, device=lines.device)
-        return torch.bmm(standard.mul_(scale[:, None, None]), lines)
+        deviation = torch.bmm(standard[:, :, :most] * scale, lines)
+        return deviation.addcmul_(standard[:, :, most:], cross.unsqueeze(1))
 
 
 def square_root(matrix: Tensor) -> Tensor:

@@ -65,6 +65,7 @@ class PosteriorState(nn.Module):
         self.register_buffer("mean_square", square, persistent=False)
         self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
         self._noted = self._versions()
+        self._is_empty = True  # no item was seen yet, so that the first batch says where the data are
         self.register_load_state_dict_post_hook(_after_load)  # type: ignore[no-untyped-call]
 
     def _set_prior(self, prior: str | NIWPrior, dtype: torch.dtype) -> None:
@@ -93,6 +94,7 @@ class PosteriorState(nn.Module):
             self.origin.copy_(self.count @ self.item_mean.double() / self.count.sum().clamp_min(TINY))
             self.sums.copy_(self._sums(everyone))
             self.note_squares(everyone)
+            self._is_empty = False
             self._noted = self._versions()
 
     def _sums(self, classes: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ class Addition:
     classes: Tensor  # (P,) ascending
     size: Tensor  # (P,) items of each
     rows: Tensor  # (P, n, D), zeros behind the items of a class
-    keep: Tensor  # (P,) at most 1
+    keep: Tensor  # (P,) at most 1, float64
+    root: Tensor  # (P,) its square root, as the rows are
     total: Tensor  # (P,) the counts before forgetting
 
 
@@ -115,15 +116,15 @@ def add_to_means_(
     keep = torch.ones_like(total) if memory is None else memory / total.clamp_min(memory)
     put_(mean, groups.classes, torch.addcdiv(base, last, total.to(last.dtype).unsqueeze(1)))
     put_(count, groups.classes, total * keep)
-    return Addition(groups.classes, groups.size, rows, keep, total)
+    return Addition(groups.classes, groups.size, rows, keep, keep.sqrt().to(rows.dtype), total)
 
 
 def add_to_scatters_(scatter: Tensor, addition: Addition) -> None:
     """Add an addition's rows to scatters (K, D, D) and let them forget, in place."""
     own = take(scatter, addition.classes)
-    root = addition.keep.sqrt().to(own.dtype)[:, None, None]
+    root = addition.root.view(-1, 1, 1)
     rows = addition.rows * root
-    own.mul_(root.square_()).baddbmm_(rows.mT, rows)
+    own.mul_(root.square()).baddbmm_(rows.mT, rows)
     if own is not scatter:
         scatter.index_copy_(0, addition.classes, own)
 

@@ -12,7 +12,7 @@ from bayestriplet.posterior.checks import read_items
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
-from bayestriplet.triplets.sphere import Vertices, to_sphere
+from bayestriplet.triplets.sphere import Vertices, length_of, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
 DRAWS = ("own", "shared", "joined")
@@ -88,10 +88,10 @@ class TripletSampler(nn.Module):
         if self.training:
             posterior.absorb(anchor, labels, sizes, numbers)
         with torch.no_grad():
-            classes, known = self._choose_classes(numbers, labels)  # (C,), (C,)
+            classes = self._choose_classes(numbers, labels)  # (C,)
         if self.draws == "joined":
-            return self._join(anchor, labels, classes, known, generator)
-        negative_labels, mask = self._pair_classes(labels, *_sorted(classes, known))  # (B, S), (B, S)
+            return self._join(anchor, labels, classes, generator)
+        negative_labels, mask = self._pair_classes(labels, classes.sort().values)  # (B, S), (B, S)
         wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
         points, index = self._draw(wanted, mask.expand_as(wanted), classes, generator)
         points = self._finish(points, anchor)  # (P, D)
@@ -100,47 +100,44 @@ class TripletSampler(nn.Module):
     def _finish(self, points: Tensor, like: Tensor) -> Tensor:
         """Place points (P, D) on the sphere, in the precision of ``like``: constants of the loss."""
         points = points.to(like.dtype)
-        return to_sphere(points) if self.normalize else points
+        return points / length_of(points) if self.normalize else points
 
-    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the classes (C,) to draw from, and which of them have items (C,).
+    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Tensor:
+        """Return the classes (C,) to draw from, which need not have items.
 
         All K, ascending, or those of the batch followed by the nearest of each in turn; a class that
         is near to several of the batch may come several times.
         """
         posterior = self.posterior
         if posterior.num_classes <= self.draw_classes:
-            return torch.arange(posterior.num_classes, device=labels.device), posterior.seen > 0
+            return torch.arange(posterior.num_classes, device=labels.device)
         own = send(np.unique(numbers), like=labels)  # (P,)
         more = self.draw_classes - len(own)
         if more <= 0:
-            return own, posterior.seen.index_select(0, own) > 0
+            return own
         near = posterior.nearest(own, -(-more // len(own))).T.flatten()[:more]
-        classes = torch.cat([own, near])
-        return classes, posterior.seen.index_select(0, classes) > 0
+        return torch.cat([own, near])
 
-    def _join(
-        self, anchor: Tensor, labels: Tensor, classes: Tensor, known: Tensor, generator: Generator | None
-    ) -> Triplets:
+    def _join(self, anchor: Tensor, labels: Tensor, classes: Tensor, generator: Generator | None) -> Triplets:
         """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
         num = draws_per_class(len(classes), self.posterior.num_classes)
         drawn = self._draw_classes(classes, num, generator).flatten(0, 1)  # (P - B, D)
         points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
         point_labels = torch.cat([classes.unsqueeze(1).expand(-1, num).flatten(), labels])  # (P,)
-        own = self.posterior.seen.index_select(0, labels) > 0  # (B,)
-        there = torch.cat([known.unsqueeze(1).expand(-1, num).flatten(), own])  # (P,)
-        mask = (point_labels != labels.unsqueeze(1)).logical_and_(there)  # (B, P)
-        if not self.training:
-            mask.logical_and_(own.unsqueeze(1))
+        seen = self.posterior.seen.index_select(0, point_labels) > 0  # (P,)
+        mask = (point_labels != labels.unsqueeze(1)).logical_and_(seen)  # (B, P)
+        if not self.training:  # else the anchors were seen a moment ago
+            mask.logical_and_(seen[len(drawn) :].unsqueeze(1))
         index = _pair_points(point_labels, labels, generator)  # (2, B, P)
         return Triplets(anchor, points, index, labels, point_labels.expand_as(mask), mask, meets_all=True)
 
-    def _pair_classes(self, labels: Tensor, classes: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+    def _pair_classes(self, labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
         other = torch.arange(len(classes) - 1, device=labels.device)
         place = torch.searchsorted(classes, labels).unsqueeze(1)  # (B, 1)
-        column = other + (other >= place)  # (B, S), skips the own class
-        return classes[column], known[column] & known[place]
+        chosen = classes[other + (other >= place)]  # (B, S), skips the own class
+        seen = self.posterior.seen > 0  # (K,)
+        return chosen, seen[chosen] & seen[labels].unsqueeze(1)
 
     def _draw_classes(self, classes: Tensor, num: int, generator: Generator | None) -> Tensor:
         """Draw (C, num, D) from ``classes`` (C,)."""
@@ -175,11 +172,6 @@ def draws_per_class(classes: int, num_classes: int) -> int:
     """Return how many points "joined" draws of each of so many classes: 9, and fewer above 56."""
     bounded = max(FEWEST_DRAWS, min(DRAWS_A_CLASS, DRAWS_IN_ALL // classes))
     return min(bounded, num_classes - 1)
-
-
-def _sorted(classes: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-    classes, order = classes.sort()
-    return classes, known[order]
 
 
 def _pair_points(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:

@@ -22,12 +22,17 @@ def refuse_second_derivative() -> None:
         raise StateError("second derivatives (create_graph=True) are not supported by these losses")
 
 
+def length_of(x: Tensor) -> Tensor:
+    """Return the lengths (..., 1) of vectors (..., D), above 0."""
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min_(SMALLEST_NORM)
+
+
 class _Unit(torch.autograd.Function):
     """x / |x| with its gradient (g - u (u . g)) / |x| in three passes; autograd's takes nine."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_min(SMALLEST_NORM)
+        norm = length_of(x)
         unit = x / norm
         ctx.save_for_backward(unit, norm)
         return unit

@@ -4,7 +4,6 @@ import torch
 from scipy.stats import multivariate_t
 
 from bayestriplet import ClassPosterior
-from bayestriplet.evaluation import predictive_of
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.predictive_of import fit_predictive
 from bayestriplet.runs import students as students_module
@@ -64,19 +63,17 @@ def make_items(sizes, dim, seed):
     return Embedded((centers[labels] + rng.normal(size=(len(labels), dim)) @ turn).astype("f"), labels)
 
 
-def fit(train, held_out, classes, dim):
-    posterior = ClassPosterior(classes, dim, dtype=torch.float64)
+def fit(train, held_out, classes, dim, structure):
+    posterior = ClassPosterior(classes, dim, dtype=torch.float64, structure=structure)
     posterior.update(torch.from_numpy(train.vectors), torch.from_numpy(train.labels))
     names = tuple(f"c{k}" for k in range(classes))
     return fit_predictive(posterior, names, "e", train, held_out)
 
 
 @pytest.mark.parametrize("sizes", [(9, 4, 0, 1, 7), (8, 9, 3, 5, 2)])
-def test_classes_whose_scatter_has_rank_eight_or_less_are_read_as_in_full(sizes, monkeypatch, tmp_path):
+def test_classes_whose_scatter_has_rank_eight_or_less_are_read_as_in_full(sizes, tmp_path):
     train, held_out = make_items(sizes, 12, 0), make_items((20, 20, 20, 20, 20), 12, 1)
-    full = fit(train, held_out, 5, 12)
-    monkeypatch.setattr(predictive_of, "FULL_UP_TO", 0)
-    rows = fit(train, held_out, 5, 12)
+    full, rows = (fit(train, held_out, 5, 12, structure) for structure in ("full", "lowrank"))
     assert isinstance(rows.students, RowStudents)
     assert rows.reading == pytest.approx(full.reading, rel=1e-3)
     x = np.random.default_rng(2).normal(size=(40, 12))

@@ -5,9 +5,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayestriplet.errors import InputError, reason_of
+from bayestriplet.errors import InputError, StateError, reason_of
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.posterior.predictive import definite_factor
+from bayestriplet.posterior.structures import structure_of
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.posterior import read_posterior
 
@@ -15,10 +16,12 @@ from bayestriplet.runs.posterior import read_posterior
 def open_posterior(run: RunFolder) -> ClassPosterior:
     """Return the posterior of a run."""
     saved = read_posterior(run.posterior)
-    posterior = ClassPosterior(len(saved.classes), saved.dim, dtype=torch.float64)
     try:
+        posterior = ClassPosterior(
+            len(saved.classes), saved.dim, dtype=torch.float64, structure=structure_of(saved.state)
+        )
         posterior.load_state_dict({name: torch.from_numpy(value) for name, value in saved.state.items()})
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, StateError) as error:
         raise InputError(
             f"{run.posterior} is not a posterior of {len(saved.classes)} classes ({reason_of(error)[:200]}): "
             f"train again with --config {run.config}"
@@ -91,6 +94,6 @@ def posterior_distances(posterior: ClassPosterior, classes: NDArray[np.int64]) -
     inside = np.flatnonzero(classes < posterior.num_classes)  # others were never trained on
     places = inside[(posterior.seen[classes[inside]] > 0).numpy()]
     chosen = torch.from_numpy(classes[places])
-    distances = bhattacharyya(posterior.mean[chosen], posterior.covariance[chosen])
+    distances = bhattacharyya(posterior.mean[chosen], posterior.covariance_of(chosen))
     table[np.ix_(places, places)] = distances.numpy()
     return table

@@ -15,7 +15,6 @@ from bayestriplet.runs.predictive import COMPACT, Predictive
 from bayestriplet.runs.row_statistics import RowStatistics
 from bayestriplet.runs.students import FullStudents, RowStudents
 
-FULL_UP_TO = 64 * 2**20  # bytes of whitening matrices in a file; then a diagonal and a few rows per class
 POSITIVE = ("freedom", "variance", "spread")
 
 
@@ -46,9 +45,9 @@ def fit_predictive(
 
 
 def _statistics(posterior: ClassPosterior, train: Embedded) -> ClassStatistics | RowStatistics:
-    """Return the statistics of the classes that were seen, in full as long as that is not too large."""
+    """Return the statistics of the classes that were seen: in full, if the posterior has them so."""
     seen = posterior.seen.nonzero().squeeze(1)
-    if len(posterior.seen) * posterior.dim**2 * 8 <= FULL_UP_TO:
+    if posterior.structure.name == "full":
         return posterior.statistics.rows(seen)
     return RowStatistics.of(train.vectors, train.labels, len(seen))
 

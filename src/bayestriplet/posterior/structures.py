@@ -1,6 +1,7 @@
 """Choosing a structure of the covariance by what it needs, before anything is allocated."""
 
 import os
+from collections.abc import Collection
 
 import torch
 
@@ -49,6 +50,11 @@ def choose_structure(structure: str, num_classes: int, dim: int, dtype: torch.dt
             f"structure={structure!r}, more than the {in_units(memory)} of this machine; {advice}"
         )
     return structure
+
+
+def structure_of(state: Collection[str]) -> str:
+    """Return the structure that the names of a state belong to; full, if none is known."""
+    return next((name for name, kind in STRUCTURES.items() if kind.own_state in state), "full")
 
 
 def memory_of_machine() -> int | None:

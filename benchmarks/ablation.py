@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from ablation_tables import DISTRIBUTIONS
+from near_classes import NearClasses
 from printed import Mistakes, PrintedPosterior
 from quality import RECIPES, REGIMES, save, subset_of
 from torch import nn
@@ -62,6 +63,17 @@ def default(cls: type[_Criterion], **options: Any) -> Build:
     return lambda num_classes: cls(num_classes, DIM, **options)
 
 
+def near_classes(cls: type[_Criterion]) -> Build:
+    """Return a builder of the default recipe whose anchors meet draws of the three nearest classes."""
+
+    def build(num_classes: int) -> _Criterion:
+        criterion = cls(num_classes, DIM)
+        criterion.sampler.__class__ = NearClasses
+        return criterion
+
+    return build
+
+
 ROWS: dict[str, dict[str, Build]] = {
     "paper's protocol": {
         "BUT as corrected": paper(),
@@ -94,7 +106,7 @@ ROWS: dict[str, dict[str, Build]] = {
         "no forgetting": default(bt.BUT, memory=None),
         "improper prior": default(bt.BUT, prior="improper"),
         "Student-t draws": default(bt.BUT, distribution="student_t"),
-        "three nearest classes as negatives": default(bt.BUT, num_negatives=3),
+        "three nearest classes as negatives": near_classes(bt.BUT),
         "mean over all triplets, not the active": default(bt.BUT, reduction="mean"),
         "squared distances": default(bt.BUT, squared=True),
         "not normalised, so without spread": default(bt.BUT, normalize=False),
@@ -111,7 +123,7 @@ ROWS: dict[str, dict[str, Build]] = {
         "no forgetting": default(bt.BUNCA, memory=None),
         "improper prior": default(bt.BUNCA, prior="improper"),
         "Student-t draws": default(bt.BUNCA, distribution="student_t"),
-        "three nearest classes as negatives": default(bt.BUNCA, num_negatives=3),
+        "three nearest classes as negatives": near_classes(bt.BUNCA),
         "positive not in the denominator": default(bt.BUNCA, include_positive=False),
         "not normalised, so without spread": default(bt.BUNCA, normalize=False),
     },

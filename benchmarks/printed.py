@@ -29,8 +29,8 @@ class PrintedPosterior(ClassPosterior):
         self.carried = torch.zeros(num_classes, dim, dim)  # what stands for n0 Sigma0 in the next batch
 
     @torch.no_grad()
-    def absorb(self, embeddings: Tensor, labels: Tensor, sizes: list[int]) -> None:
-        del sizes
+    def absorb(self, embeddings: Tensor, labels: Tensor, sizes: list[int], numbers: object = None) -> None:
+        del sizes, numbers
         for k in labels.unique().tolist():
             self._absorb_class(k, embeddings.detach()[labels == k])
 

@@ -163,7 +163,7 @@ def test_what_the_command_refuses_python_refuses_in_the_same_words(options, mess
         {"method": "nca", "margin": 0.1},
         {"method": "but", "temperature": 0.1},
         {"method": "bsh", "margin": 0},
-        {"method": "ba", "num_negatives": 3},
+        {"method": "ba", "draw_classes": 3},
         {"method": "ba", "loss_rate": 3.0},
         {"width": 0.3},
         {"method": "hb"},

@@ -43,7 +43,7 @@ def test_what_is_tuned_is_an_option_of_training():
 
 
 def test_methods_are_listed_by_what_they_have():
-    assert listed(having("num_negatives")) == "but and bunca"
+    assert listed(having("draw_classes")) == "but and bunca"
     assert listed(having("loss_rate")) == "dws and proxy-nca"
     assert listed(["one"]) == "one"
     assert sorted(having("margin") + having("temperature")) == sorted(METHODS)

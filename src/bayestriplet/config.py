@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from bayestriplet.checks import check_split_by, nearest
 from bayestriplet.errors import InputError
-from bayestriplet.methods import LOSS_RATE, MANY, METHODS, NEGATIVES_OF_MANY, RATE, having, listed
+from bayestriplet.methods import DRAW_CLASSES, GONE, LOSS_RATE, METHODS, RATE, having, listed
 
 WIDTHS = (0.25, 0.5, 1.0)
 ITEMS_OF_THE_PAPER = 5
@@ -73,11 +73,11 @@ class TrainConfig(BaseModel):
         None, ge=0, description=f"Of {listed(having('margin'))}; 0 is the soft margin of bh."
     )
     temperature: float | None = Field(None, gt=0, description=f"Of {listed(having('temperature'))}.")
-    num_negatives: int | None = Field(
+    draw_classes: int | None = Field(
         None,
-        ge=1,
-        description=f"Of {listed(having('num_negatives'))}: other classes that an anchor meets; "
-        f"all up to {MANY}, else the {NEGATIVES_OF_MANY} nearest.",
+        ge=2,
+        description=f"Of {listed(having('draw_classes'))}: classes that a step draws from at most, "
+        f"the batch's and the nearest to them. Default: {DRAW_CLASSES}.",
     )
     augment: bool | None = Field(None, description="Vary the training images.")
     batch_size: int | None = Field(
@@ -154,7 +154,7 @@ class TrainConfig(BaseModel):
         for name, reason in (
             ("margin", f"it takes a {method.strength}"),
             ("temperature", f"it takes a {method.strength}"),
-            ("num_negatives", f"only {listed(having('num_negatives'))} draw them"),
+            ("draw_classes", f"only {listed(having('draw_classes'))} draw"),
             ("loss_rate", f"only {listed(having('loss_rate'))} learn a loss"),
         ):
             if getattr(self, name) is not None and self.method not in having(name):
@@ -174,7 +174,6 @@ class TrainConfig(BaseModel):
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else RATE.start,
             "loss_rate": LOSS_RATE.start if method.learned else None,
-            "num_negatives": NEGATIVES_OF_MANY if num_classes > MANY and method.draws else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,
         }
         return self.model_copy(update={k: v for k, v in values.items() if getattr(self, k) is None})
@@ -183,6 +182,8 @@ class TrainConfig(BaseModel):
 def make_config(values: dict[str, Any], source: str) -> TrainConfig:
     """Return a checked config, or raise one line that says what was wrong in ``source``."""
     for key in values:
+        if key in GONE:
+            raise InputError(f"{source}: there is no option {key!r} any more: {GONE[key]}")
         if key not in TrainConfig.model_fields:
             raise InputError(f"{source}: unknown option {key!r}{nearest(key, TrainConfig.model_fields)}")
     try:

@@ -29,8 +29,8 @@ TEMPERATURE = Ladder(
 )
 LOSS_RATE = Ladder((0.1, 1.0, 10.0, 100.0, 1000.0), start=1.0)
 LADDERS = {"lr": RATE, "margin": MARGIN, "temperature": TEMPERATURE, "loss_rate": LOSS_RATE}
-NEGATIVES_OF_MANY = 32  # classes whose draws an anchor meets where there are more than MANY
-MANY = 100
+GONE = {"num_negatives": "draw_classes says how many classes a step draws from"}  # options of before
+DRAW_CLASSES = 128  # classes that a step draws from, unless it is said otherwise
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Method:
     paper: Mapping[str, float]
     """The same in the paper's recipe."""
     draws: bool = False
-    """Whether triplets are drawn from class distributions; num_negatives limits them."""
+    """Whether triplets are drawn from class distributions; draw_classes limits them."""
     learned: str = ""
     """Parameters of the loss itself, which loss_rate is the rate of; empty for none."""
     needs_positives: bool = True
@@ -107,8 +107,8 @@ TUNED = (*LADDERS, "normalize")  # options that a search chooses, as far as a me
 
 
 def having(option: str) -> list[str]:
-    """Return the methods that have one of margin, temperature, loss_rate and num_negatives."""
-    if option == "num_negatives":
+    """Return the methods that have one of margin, temperature, loss_rate and draw_classes."""
+    if option == "draw_classes":
         return [name for name, method in METHODS.items() if method.draws]
     return [name for name, method in METHODS.items() if option in method.ladders]
 

@@ -81,7 +81,8 @@ def test_the_loss_is_that_of_its_sampler_and_loss_function():
 
 @CRITERIA
 def test_options_depart_from_the_recipe_one_by_one(criterion_class):
-    criterion = criterion_class(4, 5, noise=0.0, memory=None, draws="own", num_negatives=2)
+    criterion = criterion_class(4, 5, noise=0.0, memory=None, draws="own", draw_classes=3, structure="tied")
+    assert (criterion.sampler.draw_classes, criterion.posterior.structure.name) == (3, "tied")
     assert (criterion.sampler.noise, criterion.posterior.memory) == (0.0, None)
     assert criterion.sampler.normalize
     assert criterion.posterior.prior == "empirical"
@@ -339,6 +340,11 @@ def test_bad_items_are_refused_and_leave_the_criterion_unchanged(criterion_class
         ),
         ({"marign": 0.1}, "BUT has no option 'marign'; did you mean 'margin'"),
         ({"temperature": 0.1}, "BUT has no option 'temperature'"),
+        (
+            {"num_negatives": 3},
+            "BUT has no option 'num_negatives' any more: draw_classes says how many classes",
+        ),
+        ({"structure": "low"}, "structure must be one of 'auto', 'full', 'tied', 'lowrank', 'diagonal'"),
         ({"margin": 0}, "margin must be above 0"),
         ({"pairing": "none"}, "pairing must be one of"),
         ({"reduction": "none"}, "reduction must be one of"),

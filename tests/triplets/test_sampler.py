@@ -6,7 +6,8 @@ import torch
 
 from bayestriplet import ClassPosterior, TripletSampler
 from bayestriplet.errors import BayesTripletError
-from bayestriplet.triplets.sphere import simplex_vertices
+from bayestriplet.triplets.sampler import draws_per_class
+from bayestriplet.triplets.sphere import Vertices, random_directions, simplex_vertices
 from tests.posterior.test_posterior import assert_equal_state
 from tests.posterior.test_statistics import items
 
@@ -116,7 +117,7 @@ def test_train_mode_updates_before_drawing_and_eval_mode_does_not():
 
 
 @BOTH_DRAWS
-@pytest.mark.parametrize("options", [{}, {"num_negatives": 2}])
+@pytest.mark.parametrize("options", [{}, {"draw_classes": 3}])
 def test_the_same_generator_gives_the_same_triplets(draws, options):
     values, labels = batch()
     runs = []
@@ -146,8 +147,7 @@ def joined(sizes, num_classes=4, dim=5, **options):
     labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(1))]
     values = torch.randn(len(labels), dim, dtype=torch.float64, requires_grad=True)
     triplets = sampler_of(num_classes, dim, draws="joined", **options)(values, labels)
-    seen = [k for k, size in enumerate(sizes) if size]
-    drawn = [k for k in seen for _ in range(min(9, num_classes - 1))]
+    drawn = [k for k in range(num_classes) for _ in range(min(9, num_classes - 1))]
     return triplets, values, torch.tensor([*drawn, *labels.tolist()]), len(drawn)
 
 
@@ -156,10 +156,11 @@ def test_joined_triplets_pair_every_point_of_another_class_with_one_of_the_own(s
     triplets, values, classes, behind = joined(sizes)
     assert len(triplets.points) == len(classes)
     torch.testing.assert_close(triplets.points[behind:], values)
+    seen = torch.tensor(sizes)[classes] > 0
     for i, label in enumerate(triplets.labels):
-        assert torch.equal(triplets.mask[i], classes != label)
+        assert torch.equal(triplets.mask[i], (classes != label) & seen)
         negative, positive = (triplets.index[side, i][triplets.mask[i]] for side in (1, 0))
-        assert torch.equal(negative, (classes != label).nonzero().squeeze(1))
+        assert torch.equal(negative, ((classes != label) & seen).nonzero().squeeze(1))
         assert (classes[positive] == label).all()
         assert (positive != behind + i).all()  # never the anchor itself
     assert torch.equal(triplets.negative_labels, classes.expand(len(triplets.labels), -1))
@@ -188,17 +189,35 @@ def test_joined_items_of_the_batch_get_gradients_as_positives_and_negatives():
     torch.testing.assert_close(gradient, expected)
 
 
-def test_joined_draws_meet_only_the_nearest_classes_and_items_all():
-    values, labels = batch((3, 3, 3, 3), dim=8)
-    sampler = sampler_of(4, 8, draws="joined", num_negatives=1)
-    triplets = sampler(values, labels)
-    mean = sampler.posterior.mean
+@pytest.mark.parametrize("draws", ["own", "shared", "joined"])
+def test_a_step_draws_from_the_classes_of_the_batch_and_the_nearest_to_each_of_them(draws):
+    place = torch.tensor([0.0, 1, 3, 50, 52, 55, 500, 900], dtype=torch.float64)
+    sampler = sampler_of(8, 2, draws=draws, draw_classes=4, noise=0.0)
+    every = torch.arange(8).repeat(3)
+    sampler(place[every].unsqueeze(1) * torch.ones(2), every)
+    labels = torch.tensor([4, 0, 4, 0])
+    triplets = sampler(place[labels].unsqueeze(1) * torch.ones(2), labels)
+    met = triplets.negative_labels[triplets.mask]
+    assert set(met.tolist()) == {0, 1, 3, 4}
     for i, label in enumerate(labels.tolist()):
-        distance = (mean - mean[label]).norm(dim=1)
-        distance[label] = np.inf
-        met = triplets.negative_labels[i, :12][triplets.mask[i, :12]]  # of the 4 x 3 drawn points
-        assert met.tolist() == [int(distance.argmin())] * 3
-        assert torch.equal(triplets.mask[i, 12:], labels != label)
+        assert set(triplets.negative_labels[i][triplets.mask[i]].tolist()) == {0, 1, 3, 4} - {label}
+    drawn = triplets.mask & (triplets.index[1] < len(triplets.points) - (4 if draws == "joined" else 0))
+    centre = sampler.posterior.mean[triplets.negative_labels[drawn]]
+    torch.testing.assert_close(triplets.negative[drawn], centre, rtol=0, atol=1e-9)
+
+
+def test_the_classes_of_the_batch_are_drawn_from_also_where_they_are_more_than_asked_for():
+    sampler = sampler_of(6, 3, draws="joined", draw_classes=2)
+    labels = torch.arange(5)
+    triplets = sampler(torch.randn(5, 3, dtype=torch.float64), labels)
+    assert set(triplets.negative_labels[triplets.mask].tolist()) == set(range(5))
+
+
+@pytest.mark.parametrize(
+    ("classes", "num"), [(2, 1), (9, 8), (10, 9), (16, 9), (56, 9), (57, 8), (100, 5), (128, 4), (500, 2)]
+)
+def test_joined_points_are_nine_per_class_and_bounded_in_all(classes, num):
+    assert draws_per_class(classes, classes) == num
 
 
 def test_joined_with_one_class_seen_has_no_triplets():
@@ -212,9 +231,10 @@ def test_spread_moves_the_centres_of_draws_towards_the_vertices_of_a_simplex(dra
     values = torch.nn.functional.normalize(torch.randn(12, 6, dtype=torch.float64))
     sampler = sampler_of(4, 6, draws=draws, normalize=True, noise=0.0, spread=0.25)
     triplets = sampler(values, labels)
-    edges = torch.cdist(sampler.vertices, sampler.vertices)[~torch.eye(4, dtype=torch.bool)]
+    vertices = sampler.vertex(torch.arange(4))
+    edges = torch.cdist(vertices, vertices)[~torch.eye(4, dtype=torch.bool)]
     np.testing.assert_allclose(edges, np.sqrt(8 / 3))  # of a regular simplex on the unit sphere
-    centre = 0.75 * sampler.posterior.mean + 0.25 * sampler.vertices
+    centre = 0.75 * sampler.posterior.mean + 0.25 * vertices
     expected = torch.nn.functional.normalize(centre)[triplets.negative_labels]
     drawn = triplets.index[1] < (len(triplets.points) - 12 if draws == "joined" else len(triplets.points))
     there = triplets.mask & drawn
@@ -233,23 +253,13 @@ def test_vertices_are_a_regular_simplex_or_random_directions(num_classes, dim):
         assert cosines.abs().max() < 0.75
 
 
-def test_nearest_negatives_are_the_classes_with_the_nearest_means():
-    centers = torch.tensor([[0.0, 0], [1, 0], [5, 0], [50, 0], [60, 0]], dtype=torch.float64)
-    labels = torch.arange(5).repeat(3)
-    values = centers[labels] + 0.01 * torch.randn(15, 2, dtype=torch.float64)
-    triplets = sampler_of(5, 2, num_negatives=2)(values, labels)
-    expected = {0: {1, 2}, 1: {0, 2}, 2: {0, 1}, 3: {4, 2}, 4: {3, 2}}
-    assert triplets.negative.shape == (15, 2, 2)
-    for label, negatives in zip(labels.tolist(), triplets.negative_labels.tolist(), strict=True):
-        assert set(negatives) == expected[label]
-
-
-@BOTH_DRAWS
-def test_fewer_seen_classes_than_negatives_asked_for_are_masked(draws):
-    values, labels = batch((3, 2), dim=3)
-    triplets = sampler_of(6, 3, num_negatives=4, draws=draws)(values, labels)
-    assert triplets.mask.sum(1).tolist() == [1] * 5
-    assert torch.equal(triplets.negative_labels[triplets.mask], 1 - labels)
+def test_directions_are_the_same_with_and_without_a_table_and_spread_evenly():
+    some = torch.tensor([0, 7, 399])
+    assert torch.equal(Vertices(400, 64, torch.float64)(some), random_directions(some, 64))
+    assert Vertices(400_000, 64, torch.float32).table is None
+    many = random_directions(torch.arange(4000), 16)
+    np.testing.assert_allclose(many.mean(0), 0, atol=5 / (4000 * 16) ** 0.5)  # 5 standard errors
+    np.testing.assert_allclose(many.T @ many / 4000 * 16, np.eye(16), atol=0.12)
 
 
 def test_embeddings_in_half_precision_are_sampled_in_single():
@@ -262,8 +272,8 @@ def test_embeddings_in_half_precision_are_sampled_in_single():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_negatives": 0}, "num_negatives must be at least 1; got 0"),
-        ({"num_negatives": 4}, "num_negatives must be at most K - 1 = 3; got 4"),
+        ({"draw_classes": 1}, "draw_classes must be at least 2; got 1"),
+        ({"draw_classes": None}, "draw_classes must be a whole number; got None"),
         ({"draws": "all"}, "draws must be one of 'own', 'shared'"),
         ({"distribution": "norm"}, "did you mean 'normal'"),
         ({"noise": -1}, "noise must be at least 0; got -1"),

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from bayestriplet.posterior.host import send
 
 
 @dataclass(frozen=True)
@@ -13,9 +17,10 @@ class Grouping:
     The table is as wide as the largest class, so slots behind a smaller one stay unused.
     """
 
-    size: Tensor  # (K,) rows of each class
     classes: Tensor  # (P,) the classes of the lines
+    size: Tensor  # (P,) rows of each
     order: Tensor  # (N,) the rows, class by class
+    slots: Tensor  # (N,) where they go in the flattened table
     width: int
 
     @property
@@ -25,30 +30,35 @@ class Grouping:
 
     @property
     def used(self) -> Tensor:
-        """Which slots are used, (P, width) bool; flattened, the used slots are in the order of ``order``."""
-        slot = torch.arange(self.width, device=self.size.device)
-        return slot < self.size[self.classes].unsqueeze(1)
+        """Which slots are used, (P, width) bool."""
+        return torch.arange(self.width, device=self.size.device) < self.size.unsqueeze(1)
 
     def spread(self, rows: Tensor) -> Tensor:
         """Put rows (N, D) into their slots: (P, width, D), zeros where unused."""
         ordered = rows.index_select(0, self.order)
-        if self.is_full:
-            return ordered.view(-1, self.width, rows.shape[1])
-        table = rows.new_zeros(len(self.classes), self.width, rows.shape[1])
-        table[self.used] = ordered
-        return table
-
-    def blank(self, table: Tensor) -> Tensor:
-        """Set the unused slots of a table (P, width, D) to zero, in place."""
-        return table if self.is_full else table.masked_fill_(~self.used.unsqueeze(2), 0)
+        if not self.is_full:
+            table = rows.new_zeros(len(self.classes) * self.width, rows.shape[1])
+            ordered = table.index_copy_(0, self.slots, ordered)
+        return ordered.view(-1, self.width, rows.shape[1])
 
     def collect(self, table: Tensor) -> Tensor:
         """Take the rows (N, D) back out of a table (P, width, D)."""
-        ordered = table.flatten(0, 1) if self.is_full else table[self.used]
+        flat = table.flatten(0, 1)
+        ordered = flat if self.is_full else flat.index_select(0, self.slots)
         return torch.empty_like(ordered).index_copy_(0, self.order, ordered)
 
 
-def group_rows(labels: Tensor, num_classes: int) -> Grouping:
-    """Group N rows with labels (N,), N above 0, by class."""
-    size = torch.bincount(labels, minlength=num_classes)  # (K,)
-    return Grouping(size, size.nonzero().squeeze(1), labels.argsort(stable=True), int(size.max()))
+def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
+    """Group N rows with the class numbers (N,), N above 0, which are on the host; tensors as ``like``."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))  # (P,)
+    size = np.diff(np.append(begins, len(order)))
+    width = int(size.max())
+    slots = order  # not read where the table is full
+    if len(order) != len(begins) * width:
+        line = np.repeat(np.arange(len(begins)), size)  # (N,)
+        slots = np.arange(len(order)) + line * width - begins[line]
+    sent = send(np.concatenate([ordered[begins], size, order, slots]), like)
+    classes, sizes, rows, places = torch.split(sent, [len(begins), len(begins), len(order), len(order)])
+    return Grouping(classes, sizes, rows, places, width)

@@ -9,6 +9,11 @@ from torch import Tensor
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.posterior.priors import NIWPosterior
 
+SINGULAR = (
+    "the scatter of a class is singular, so the improper prior has no density: "
+    "its items lie in a subspace; use the empirical prior"
+)
+
 
 def definite_factor(scale: Tensor, repair: bool) -> Tensor:
     """Return the lower Cholesky factors (P, D, D), in float64, of scale matrices (P, D, D).
@@ -22,10 +27,7 @@ def definite_factor(scale: Tensor, repair: bool) -> Tensor:
     failed = info > 0
     if failed.any():
         if not repair:
-            raise StateError(
-                "the scatter of a class is singular, so the improper prior has no density: "
-                "its items lie in a subspace; use the empirical prior"
-            )
+            raise StateError(SINGULAR)
         values, vectors = torch.linalg.eigh(matrix[failed])
         least = values.amax(-1, keepdim=True) * scale.shape[-1] * torch.finfo(scale.dtype).eps
         lifted = (vectors * torch.maximum(values, least).unsqueeze(-2)) @ vectors.mT
@@ -56,8 +58,7 @@ class StudentClasses:
         """The log densities (P,) at the means."""
         dim = self.mean.shape[1]
         log_volume = self.factor.diagonal(dim1=-2, dim2=-1).log().sum(1) + dim / 2 * self.spread.log()
-        tail, half = (self.freedom + dim) / 2, self.freedom / 2
-        return torch.lgamma(tail) - torch.lgamma(half) - dim / 2 * (self.freedom * math.pi).log() - log_volume
+        return log_peak(log_volume, self.freedom, dim)
 
     @property
     def whitening(self) -> Tensor:
@@ -71,9 +72,22 @@ class StudentClasses:
         shift = x.unsqueeze(0) - self.mean.unsqueeze(1)  # (P, N, D)
         white = torch.linalg.solve_triangular(self.factor, shift.mT, upper=False)  # (P, D, N)
         distance = white.square().sum(1) / self.spread.unsqueeze(1)  # (P, N) Mahalanobis, squared
-        tail = (self.freedom + x.shape[1]).unsqueeze(1) / 2
-        decay = tail * torch.log1p(distance / self.freedom.unsqueeze(1))  # (P, N)
-        return (self.log_normaliser.unsqueeze(1) - decay).mT
+        log_volume = self.factor.diagonal(dim1=-2, dim2=-1).log().sum(1)
+        log_volume = log_volume + x.shape[1] / 2 * self.spread.log()
+        return log_student(distance, log_volume, self.freedom, x.shape[1])
+
+
+def log_peak(log_volume: Tensor, freedom: Tensor, dim: int) -> Tensor:
+    """Return the log densities (P,) of t distributions at their means, given log |scale|^(1/2) (P,)."""
+    tail, half = (freedom + dim) / 2, freedom / 2
+    return torch.lgamma(tail) - torch.lgamma(half) - dim / 2 * (freedom * math.pi).log() - log_volume
+
+
+def log_student(distance: Tensor, log_volume: Tensor, freedom: Tensor, dim: int) -> Tensor:
+    """Return the log densities (N, P) at squared Mahalanobis distances (P, N), given log |scale|^(1/2)."""
+    tail = (freedom + dim).unsqueeze(1) / 2
+    decay = tail * torch.log1p(distance / freedom.unsqueeze(1))  # (P, N)
+    return (log_peak(log_volume, freedom, dim).unsqueeze(1) - decay).mT
 
 
 def class_log_probabilities(weights: Tensor, num_classes: int) -> Tensor:

@@ -75,25 +75,6 @@ def improper_prior(like: Tensor) -> NIWPrior:
     return NIWPrior(like.new_zeros(like.shape[1]), 0.0, 0.0, 0.0)
 
 
-def empirical_prior(statistics: ClassStatistics) -> NIWPrior:
-    """Return the prior that the current statistics suggest (docs/method.md, eq. 5).
-
-    Its mean is the grand mean and its scale the pooled within-class variance, to which the
-    total variance of one item is added: positive as soon as two items differ, also when every
-    class has a single one. A tiny floor covers the case that all items are the same.
-    """
-    mean, dim = statistics.mean, statistics.mean.shape[1]
-    count = statistics.count.to(mean.dtype)
-    # Numbers instead of tensors of shape (): in a training step every operation on a tensor counts.
-    total = max(float(statistics.count.sum()), TINY)
-    grand_mean = count @ mean / total  # (D,)
-    within = float(statistics.scatter.diagonal(dim1=-2, dim2=-1).sum())
-    between = float(count @ torch.linalg.vector_norm(mean - grand_mean, dim=1).square())
-    freedom = max(total - int(count.count_nonzero()), 0) + 1
-    variance = (within + (within + between) / total) / (dim * freedom) + torch.finfo(mean.dtype).eps ** 2
-    return NIWPrior(grand_mean, EMPIRICAL_KAPPA, variance, dim + 2.0)
-
-
 def pooled_prior(statistics: ClassStatistics, weight: float, floor: float) -> NIWPrior:
     """Return the prior that expects every class to be as wide as the classes are together (eq. 13).
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bayestriplet.posterior.grouping import group_rows
+from bayestriplet.posterior.grouping import Grouping, group_rows
+from bayestriplet.posterior.host import read
 
+LEAST_COUNT = 1e-30  # the same where a count is kept in float32
 TINY = torch.finfo(torch.float64).tiny  # keeps 0 / 0 of a class without items at 0
 
 
@@ -14,10 +16,12 @@ TINY = torch.finfo(torch.float64).tiny  # keeps 0 / 0 of a class without items a
 class Addition:
     """What a batch did to the scatters of its classes: L <- keep (L + rows^T rows)."""
 
-    size: Tensor  # (K,) items of each class
-    classes: Tensor  # (P,) the classes with any, ascending
-    rows: Tensor  # (P, n + 1, D)
-    keep: Tensor  # (P,) at most 1
+    classes: Tensor  # (P,) ascending
+    size: Tensor  # (P,) items of each
+    rows: Tensor  # (P, n, D), zeros behind the items of a class
+    keep: Tensor  # (P,) at most 1, float64
+    root: Tensor  # (P,) its square root, as the rows are
+    total: Tensor  # (P,) the counts before forgetting
 
 
 @dataclass(frozen=True)
@@ -49,35 +53,12 @@ class ClassStatistics:
         """Add items (B, D) with labels (B,), in place, and return what changed.
 
         The result is that of a merge with the items' statistics (docs/method.md, eq. 2), after
-        which no count exceeds ``memory`` (eq. 3). The items' own scatter is never formed: their
-        residuals, and the cross term as one more row, enter the sum in one batched product.
-        Residuals are taken from the items' own mean, so data far from the origin stay exact.
+        which no count exceeds ``memory`` (eq. 3).
         """
-        groups = group_rows(labels, len(self.count))
-        old = self.rows(groups.classes)
-        table = groups.spread(embeddings)  # (P, n, D)
-        sizes = groups.size if old is self else groups.size[groups.classes]
-        count = sizes.double()  # (P,)
-        mean = table.sum(1) / count.to(table.dtype).unsqueeze(1)  # (P, D)
-        step, cross = _step_and_cross(old.count, old.mean, count, mean)
-        residual = groups.blank(table - mean.unsqueeze(1))
-        rows = torch.cat([residual, cross.unsqueeze(1)], 1)  # (P, n + 1, D)
-        total = old.count + count
-        keep = (
-            torch.ones_like(total) if memory is None else memory / total.clamp_min(memory)
-        )  # (P,), at most 1
-        least, most = (float(value) for value in keep.aminmax())
-        # Where all classes forget alike, as in balanced batches, one pass over the scatters does both.
-        old.scatter.baddbmm_(rows.mT, rows, beta=most, alpha=most)
-        if least < most:
-            old.scatter.mul_((keep / most).to(rows.dtype)[:, None, None])
-        old.mean.add_(step)
-        old.count.copy_(total * keep)
-        if old is not self:
-            self.count[groups.classes] = old.count
-            self.mean[groups.classes] = old.mean
-            self.scatter[groups.classes] = old.scatter
-        return Addition(groups.size, groups.classes, rows, keep)
+        groups = group_rows(read(labels)[0], like=labels)
+        addition = add_to_means_(self.count, self.mean, embeddings, groups, memory)
+        add_to_scatters_(self.scatter, addition)
+        return addition
 
     def forget(self, memory: float) -> "ClassStatistics":
         """Return a copy in which no class counts for more than ``memory`` items (docs/method.md, eq. 3)."""
@@ -92,23 +73,70 @@ class ClassStatistics:
         return ClassStatistics(self.count[classes], self.mean[classes], self.scatter[classes])
 
 
+def take(tensor: Tensor, classes: Tensor) -> Tensor:
+    """Return the rows of distinct, ascending ``classes`` (P,): a copy, unless that is all of them."""
+    return tensor if len(classes) == len(tensor) else tensor.index_select(0, classes)
+
+
+def put_(tensor: Tensor, classes: Tensor, rows: Tensor) -> None:
+    """Replace the rows of distinct, ascending ``classes``, in place."""
+    if len(classes) == len(tensor):
+        tensor.copy_(rows)
+    else:
+        tensor.index_copy_(0, classes, rows)
+
+
+def add_to_means_(
+    count: Tensor, mean: Tensor, items: Tensor, groups: Grouping, memory: float | None
+) -> Addition:
+    """Add items (B, D) to counts (K,) and means (K, D), in place; return what the scatters have to add.
+
+    One row per item, as if the items came one after the other: sqrt(n / (n + 1)) (x - m), with n
+    and m as they are before x (docs/method.md, eq. 2). All is computed relative to the old mean, or
+    to the first item of a class without one, so data far from the origin stay exact.
+    """
+    old = take(count, groups.classes)  # (P,)
+    table = groups.spread(items)  # (P, n, D)
+    base = take(mean, groups.classes)  # (P, D)
+    base = torch.where((old > 0).unsqueeze(1), base, table[:, 0])
+    shift = table.sub_(base.unsqueeze(1))
+    if not groups.is_full:
+        shift.mul_(groups.used.unsqueeze(2))
+    total = old + groups.size
+    before = old.unsqueeze(1)  # (P, n) items before each
+    if groups.width > 1:
+        before = before + torch.arange(groups.width, device=items.device)
+        sums = shift.cumsum(1)  # (P, n, D)
+        divisor = before.clamp_min(LEAST_COUNT).to(shift.dtype).unsqueeze(2)
+        rows, last = torch.addcdiv(shift, shift - sums, divisor), sums[:, -1]
+    else:
+        rows, last = shift, shift[:, 0]
+    weight = (before / (before + 1)).sqrt_().to(shift.dtype).unsqueeze(2)
+    rows = rows * (weight if groups.is_full else weight * groups.used.unsqueeze(2))
+    keep = torch.ones_like(total) if memory is None else memory / total.clamp_min(memory)
+    put_(mean, groups.classes, torch.addcdiv(base, last, total.to(last.dtype).unsqueeze(1)))
+    put_(count, groups.classes, total * keep)
+    return Addition(groups.classes, groups.size, rows, keep, keep.sqrt().to(rows.dtype), total)
+
+
+def add_to_scatters_(scatter: Tensor, addition: Addition) -> None:
+    """Add an addition's rows to scatters (K, D, D) and let them forget, in place."""
+    own = take(scatter, addition.classes)
+    root = addition.root.view(-1, 1, 1)
+    rows = addition.rows * root
+    own.mul_(root.square()).baddbmm_(rows.mT, rows)
+    if own is not scatter:
+        scatter.index_copy_(0, addition.classes, own)
+
+
 def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:
     """Combine the statistics of two disjoint sets of items (docs/method.md, eq. 2).
 
     The result does not depend on how the items were split, so it serves batches in time and
     ranks in a distributed run alike. A class seen by neither side keeps count 0 and mean 0.
     """
-    step, cross = _step_and_cross(a.count, a.mean, b.count, b.mean)
+    share = b.count / (a.count + b.count).clamp_min(TINY)  # (K,) n' / (n + n')
+    shift = b.mean - a.mean  # (K, D), from the OLD mean
+    cross = shift * (a.count * share).sqrt().to(shift.dtype).unsqueeze(1)
     scatter = torch.baddbmm(a.scatter + b.scatter, cross.unsqueeze(2), cross.unsqueeze(1))
-    return ClassStatistics(a.count + b.count, a.mean + step, scatter)
-
-
-def _step_and_cross(count: Tensor, mean: Tensor, more: Tensor, more_mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how far the mean moves (K, D), and c (K, D) with c c^T the cross term of the scatter.
-
-    From the OLD mean: step = n' / (n + n') (m' - m), c = sqrt(n n' / (n + n')) (m' - m).
-    """
-    share = more / (count + more).clamp_min(TINY)  # (K,) n' / (n + n')
-    shift = more_mean - mean  # (K, D)
-    step = shift * share.to(shift.dtype).unsqueeze(1)
-    return step, shift * (count * share).sqrt().to(shift.dtype).unsqueeze(1)
+    return ClassStatistics(a.count + b.count, a.mean + shift * share.to(shift.dtype).unsqueeze(1), scatter)

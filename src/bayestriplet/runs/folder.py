@@ -9,6 +9,7 @@ import tomli_w
 from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig, make_config, read_toml
 from bayestriplet.errors import InputError
+from bayestriplet.methods import GONE
 
 FORMAT = 1
 
@@ -54,8 +55,9 @@ class RunFolder:
         return cls(path)
 
     def read_config(self) -> TrainConfig:
-        """Return the options of the run."""
-        return make_config(read_toml(self.config), str(self.config))
+        """Return the options of the run, without those that only earlier versions had."""
+        values = {key: value for key, value in read_toml(self.config).items() if key not in GONE}
+        return make_config(values, str(self.config))
 
     def write_config(self, config: TrainConfig) -> None:
         """Write every option that has a value; None has no spelling in TOML and means the default anyway."""

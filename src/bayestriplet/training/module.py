@@ -31,7 +31,7 @@ class EmbeddingModule(LightningModule):
             normalize=bool(config.normalize),
             margin=config.margin,
             temperature=config.temperature,
-            num_negatives=config.num_negatives,
+            draw_classes=config.draw_classes,
         )
         self.train_loss = float("nan")
 

@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 
 from bayestriplet.checks import check_choice, check_flag, check_number, nearest
 from bayestriplet.errors import InputError, InputTypeError
-from bayestriplet.methods import METHODS
+from bayestriplet.methods import DRAW_CLASSES, GONE, METHODS
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.losses import (
@@ -23,7 +23,7 @@ from bayestriplet.triplets.sampler import TripletSampler
 from bayestriplet.triplets.signature import check_unused
 from bayestriplet.triplets.triplets import Triplets
 
-POSTERIOR_OPTIONS = ("prior", "memory", "dtype")
+POSTERIOR_OPTIONS = ("prior", "memory", "dtype", "structure")
 SAMPLING: dict[str, dict[str, Any]] = {
     "default": {
         "prior": "empirical",
@@ -45,7 +45,8 @@ SAMPLING: dict[str, dict[str, Any]] = {
 FREE_OPTIONS: dict[str, Any] = {
     "dtype": torch.float32,
     "distribution": "normal",
-    "num_negatives": None,
+    "structure": "auto",
+    "draw_classes": DRAW_CLASSES,
 }
 CORRECTIONS = (
     "recipe='paper' follows the printed algorithm, corrected where it cannot be built: the expected "
@@ -83,6 +84,8 @@ class _Criterion(nn.Module):
         for name in options:
             if name not in chosen:
                 where = f"{type(self).__name__} with loss=" if loss else type(self).__name__
+                if name in GONE:
+                    raise InputError(f"{where} has no option {name!r} any more: {GONE[name]}")
                 raise InputError(
                     f"{where} has no option {name!r}{nearest(name, chosen)}; it takes {', '.join(chosen)}"
                 )
@@ -158,8 +161,8 @@ class BUT(_Criterion):
             or "paper" (the printed protocol, corrected where it cannot be built).
         loss: a loss of pytorch-metric-learning to use instead of the triplet loss.
         generator: of the draws; None uses torch's global one.
-        **options: single departures from the recipe: prior, memory, dtype (ClassPosterior),
-            normalize, draws, noise, spread, distribution, num_negatives (TripletSampler),
+        **options: single departures from the recipe: prior, memory, dtype, structure
+            (ClassPosterior), normalize, draws, noise, spread, distribution, draw_classes (TripletSampler),
             margin, pairing, reduction, squared (triplet_loss).
 
     >>> criterion = BUT(num_classes=10, dim=8)

@@ -48,9 +48,10 @@ def triplet_loss(
         gap += margin
         active = (gap > 0).logical_and_(of_gap)
         slope = active.to(gap.dtype)
+        value = (gap * slope).sum()
         if reduction != "sum":
-            slope /= max(1, int((of_gap if reduction == "mean" else active).sum()))
-        value = torch.where(active, gap, 0).mul_(slope).sum()
+            number = (of_gap if reduction == "mean" else slope).sum().clamp_min(1)
+            value, slope = value / number, slope.div_(number)
         if pairing == "paired":
             return value, slope, -slope
         return value, slope.sum(2), -slope.sum(1)
@@ -76,19 +77,19 @@ def nca_loss(
     mask = triplets.mask
 
     def nca(near: Tensor, far: Tensor) -> Slopes:
-        near, far = near / -temperature, far / -temperature
-        # Not -inf: an anchor without negatives would have logsumexp -inf and no slope.
-        far = far.masked_fill_(~mask, torch.finfo(far.dtype).min)
-        others = far.logsumexp(1, keepdim=True)  # (B, 1)
         weight = mask.to(far.dtype)
+        # Not -inf: an anchor without negatives would have logsumexp -inf and no slope.
+        lowest = torch.finfo(far.dtype).max / 4
+        far = (weight - 1).mul_(lowest).sub_(far, alpha=1 / temperature)
+        others = far.logsumexp(1, keepdim=True)  # (B, 1)
+        gap = others + near / temperature  # (B, S), how far the negatives are above the positive
         if reduction == "mean":
-            weight /= max(1, int(mask.sum()))
+            weight /= weight.sum().clamp_min(1)
         if include_positive:
-            terms = torch.logaddexp(near, others).sub_(near)  # -log of the positive's share
-            value = (terms * weight).sum()
-            weight *= -torch.expm1(-terms)  # what the share lacks to 1
+            value = (torch.logaddexp(gap, torch.zeros_like(others)) * weight).sum()
+            weight *= gap.sigmoid_()  # what the positive's share lacks to 1
         else:
-            value = ((others - near) * weight).sum()
+            value = (gap * weight).sum()
         negative = (far - others).exp_().mul_(weight.sum(1, keepdim=True))
         return value, weight / temperature, negative / -temperature
 
@@ -100,7 +101,7 @@ def _apply(loss: Loss, triplets: Triplets, squared: bool) -> Tensor:
     value: Tensor
     if triplets.share_points:
         with full_precision(triplets.anchor):
-            value = _OfShared.apply(triplets.anchor, triplets.points, triplets.index, squared, loss)  # type: ignore[no-untyped-call]
+            value = _OfShared.apply(triplets, triplets.anchor, triplets.points, squared, loss)  # type: ignore[no-untyped-call]
     else:
         value = _OfDistances.apply(*triplets.distances(squared), loss)  # type: ignore[no-untyped-call]
     return value
@@ -126,19 +127,20 @@ class _OfShared(torch.autograd.Function):
     """The same where anchors share points: from anchors and points to the value in one go."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool, loss: Loss) -> Tensor:
+    def forward(ctx: Any, of: Triplets, anchor: Tensor, points: Tensor, squared: bool, loss: Loss) -> Tensor:
         table = DistanceTable.of(anchor, points, squared)
-        value, *slopes = loss(*(table.matrix.gather(1, rows) for rows in index))
-        ctx.squared = squared
-        ctx.save_for_backward(table.anchor, table.points, table.matrix, index, *slopes)
+        value, *slopes = loss(*table.pick(of.index, of.meets_all))
+        ctx.squared, ctx.meets_all = squared, of.meets_all
+        ctx.save_for_backward(table.anchor, table.points, table.matrix, of.index, *slopes)
         return value
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor, None, None]:
         refuse_second_derivative()
         anchor, points, matrix, index, near, far = ctx.saved_tensors
         table = DistanceTable(anchor, points, matrix, ctx.squared)
-        return *table.gradients(index, near * gradient, far * gradient), None, None, None
+        both = table.gradients(index, near * gradient, far * gradient, ctx.meets_all)
+        return None, *both, None, None
 
 
 def check_triplets(triplets: object) -> None:

@@ -1,18 +1,24 @@
 """Drawing positives and negatives for every item of a batch from the class distributions."""
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from bayestriplet.checks import check_choice, check_flag, check_number, check_whole
 from bayestriplet.errors import InputError, InputTypeError
-from bayestriplet.posterior.checks import check_items
+from bayestriplet.methods import DRAW_CLASSES
+from bayestriplet.posterior.checks import read_items
 from bayestriplet.posterior.grouping import group_rows
+from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
-from bayestriplet.triplets.sphere import simplex_vertices, to_sphere
+from bayestriplet.triplets.sphere import Vertices, length_of, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
 DRAWS = ("own", "shared", "joined")
-DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor
+DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor; so many at the most
+DRAWS_IN_ALL = 512  # of "joined": with many classes, each has fewer draws, but at least
+FEWEST_DRAWS = 2
 
 
 class TripletSampler(nn.Module):
@@ -22,8 +28,8 @@ class TripletSampler(nn.Module):
 
     Args:
         posterior: the class distributions.
-        num_negatives: S, the number of other classes an anchor meets, the nearest by mean among those
-            seen; None means all K - 1.
+        draw_classes: how many classes a step draws from at most: all K up to so many, else the classes
+            of the batch (in any case) and those nearest to them by mean.
         draws: "own" draws 2 S points for every anchor; with "shared" every class draws S points
             a step and the anchors share them, for a fraction of the cost. Within an anchor's
             triplets the points are independent either way. "joined" adds the batch's own items to
@@ -38,13 +44,11 @@ class TripletSampler(nn.Module):
 
     """
 
-    vertices: Tensor  # (K, D)
-
     def __init__(
         self,
         posterior: ClassPosterior,
         *,
-        num_negatives: int | None = None,
+        draw_classes: int = DRAW_CLASSES,
         draws: str = "own",
         distribution: str = "normal",
         noise: float = 1.0,
@@ -54,11 +58,8 @@ class TripletSampler(nn.Module):
         super().__init__()
         if not isinstance(posterior, ClassPosterior):
             raise InputTypeError(f"posterior must be a ClassPosterior; got {type(posterior).__name__}")
-        most = posterior.num_classes - 1
-        if num_negatives is not None and check_whole("num_negatives", num_negatives, 1) > most:
-            raise InputError(f"num_negatives must be at most K - 1 = {most}; got {num_negatives}")
         self.posterior = posterior
-        self.num_negatives = num_negatives
+        self.draw_classes = check_whole("draw_classes", draw_classes, 2)
         self.draws = check_choice("draws", draws, DRAWS)
         self.distribution = check_choice("distribution", distribution, DISTRIBUTIONS)
         self.noise = check_number("noise", noise, least=0)
@@ -68,11 +69,10 @@ class TripletSampler(nn.Module):
             raise InputError(f"spread must be at most 1; got {spread!r}")
         if spread and not normalize:
             raise InputError("spread needs normalize=True: its vertices are on the unit sphere")
-        vertices = simplex_vertices(posterior.num_classes, posterior.dim).to(posterior.item_mean)
-        self.register_buffer("vertices", vertices, persistent=False)
+        self.vertex = Vertices(posterior.num_classes, posterior.dim, posterior.item_mean.dtype)
 
     def extra_repr(self) -> str:
-        names = ("num_negatives", "draws", "distribution", "noise", "normalize", "spread")
+        names = ("draw_classes", "draws", "distribution", "noise", "normalize", "spread")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
@@ -80,110 +80,116 @@ class TripletSampler(nn.Module):
         posterior = self.posterior
         posterior.check_generator(generator)
         if self.training:
-            anchor, labels, sizes = posterior.agree(embeddings, labels)
+            anchor, labels, sizes, numbers = posterior.agree(embeddings, labels)
         else:
-            anchor, labels = check_items(embeddings, labels, posterior.num_classes, posterior.dim)
+            anchor, labels, numbers = read_items(embeddings, labels, posterior.num_classes, posterior.dim)
         if self.normalize:
             anchor = to_sphere(anchor)
         if self.training:
-            posterior.absorb(anchor, labels, sizes)
+            posterior.absorb(anchor, labels, sizes, numbers)
+        with torch.no_grad():
+            classes = self._choose_classes(numbers, labels)  # (C,)
         if self.draws == "joined":
-            return self._join(anchor, labels, generator)
-        negative_labels, mask = self._choose_negatives(labels)  # (B, S), (B, S)
+            return self._join(anchor, labels, classes, generator)
+        negative_labels, mask = self._pair_classes(labels, classes.sort().values)  # (B, S), (B, S)
         wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
-        points, index = self._draw(wanted, mask.expand_as(wanted), generator)
+        points, index = self._draw(wanted, mask.expand_as(wanted), classes, generator)
         points = self._finish(points, anchor)  # (P, D)
         return Triplets(anchor, points, index, labels, negative_labels, mask)
 
     def _finish(self, points: Tensor, like: Tensor) -> Tensor:
         """Place points (P, D) on the sphere, in the precision of ``like``: constants of the loss."""
         points = points.to(like.dtype)
-        return to_sphere(points) if self.normalize else points
+        return points / length_of(points) if self.normalize else points
 
-    def _join(self, anchor: Tensor, labels: Tensor, generator: Generator | None) -> Triplets:
-        """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
+    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Tensor:
+        """Return the classes (C,) to draw from, which need not have items.
+
+        All K, ascending, or those of the batch followed by the nearest of each in turn; a class that
+        is near to several of the batch may come several times.
+        """
         posterior = self.posterior
-        seen = posterior.seen > 0  # (K,)
-        distinct = seen.nonzero().squeeze(1)
-        num = min(DRAWS_A_CLASS, posterior.num_classes - 1)
-        drawn = self._draw_classes(distinct, num, generator).flatten(0, 1)  # (P - B, D)
-        classes = distinct.repeat_interleave(num)
-        points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
-        point_labels = torch.cat([classes, labels])  # (P,)
-        mask = (point_labels != labels.unsqueeze(1)) & seen[labels].unsqueeze(1)  # (B, P)
-        if self.num_negatives is not None:
-            negatives, _ = self._choose_negatives(labels)
-            chosen = torch.zeros(len(labels), posterior.num_classes, dtype=torch.bool, device=labels.device)
-            chosen.scatter_(1, negatives, True)  # the classes whose draws an anchor meets
-            mask[:, : len(classes)] &= chosen[:, classes]
-        positive = _pick_positives(point_labels, labels, generator)  # (B, P)
-        index = torch.stack([positive, torch.arange(len(points), device=labels.device).expand_as(mask)])
-        return Triplets(
-            anchor, points, index.mul_(mask), labels, point_labels.expand_as(mask), mask
-        )  # fmt: skip
+        if posterior.num_classes <= self.draw_classes:
+            return torch.arange(posterior.num_classes, device=labels.device)
+        own = send(np.unique(numbers), like=labels)  # (P,)
+        more = self.draw_classes - len(own)
+        if more <= 0:
+            return own
+        near = posterior.nearest(own, -(-more // len(own))).T.flatten()[:more]
+        return torch.cat([own, near])
 
-    def _choose_negatives(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def _join(self, anchor: Tensor, labels: Tensor, classes: Tensor, generator: Generator | None) -> Triplets:
+        """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
+        num = draws_per_class(len(classes), self.posterior.num_classes)
+        drawn = self._draw_classes(classes, num, generator).flatten(0, 1)  # (P - B, D)
+        points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
+        point_labels = torch.cat([classes.unsqueeze(1).expand(-1, num).flatten(), labels])  # (P,)
+        seen = self.posterior.seen.index_select(0, point_labels) > 0  # (P,)
+        mask = (point_labels != labels.unsqueeze(1)).logical_and_(seen)  # (B, P)
+        if not self.training:  # else the anchors were seen a moment ago
+            mask.logical_and_(seen[len(drawn) :].unsqueeze(1))
+        index = _pair_points(point_labels, labels, generator)  # (2, B, P)
+        return Triplets(anchor, points, index, labels, point_labels.expand_as(mask), mask, meets_all=True)
+
+    def _pair_classes(self, labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
+        other = torch.arange(len(classes) - 1, device=labels.device)
+        place = torch.searchsorted(classes, labels).unsqueeze(1)  # (B, 1)
+        chosen = classes[other + (other >= place)]  # (B, S), skips the own class
         seen = self.posterior.seen > 0  # (K,)
-        if self.num_negatives is None:
-            other = torch.arange(self.posterior.num_classes - 1, device=labels.device)
-            negative_labels = other + (other >= labels.unsqueeze(1))  # (B, K - 1), skips the own class
-            return negative_labels, seen[negative_labels] & seen[labels].unsqueeze(1)
-        mean = self.posterior.mean
-        rank = torch.cdist(mean[labels], mean)  # (B, K)
-        rank = rank.masked_fill(~seen, torch.inf).scatter(1, labels.unsqueeze(1), torch.inf)
-        rank, negative_labels = rank.topk(self.num_negatives, largest=False)
-        return negative_labels, rank.isfinite() & seen[labels].unsqueeze(1)
+        return chosen, seen[chosen] & seen[labels].unsqueeze(1)
 
     def _draw_classes(self, classes: Tensor, num: int, generator: Generator | None) -> Tensor:
-        """Draw (P, num, D) from distinct, ascending ``classes`` (P,)."""
-        toward = self.vertices[classes].to(self.posterior.item_mean.dtype) if self.spread else None
+        """Draw (C, num, D) from ``classes`` (C,)."""
+        toward = self.vertex(classes) if self.spread else None
         return self.posterior.draw(
             classes, num, generator, distribution=self.distribution, noise=self.noise,
             toward=toward, share=self.spread,
         )  # fmt: skip
 
-    def _draw(self, wanted: Tensor, mask: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    def _draw(
+        self, wanted: Tensor, mask: Tensor, classes: Tensor, generator: Generator | None
+    ) -> tuple[Tensor, Tensor]:
         """Draw for a table of wanted classes (2, B, S): points (P, D), and their rows (2, B, S)."""
-        posterior = self.posterior
-        if not mask.any():
-            return posterior.item_mean.new_zeros(1, posterior.dim), torch.zeros_like(wanted)
-        if self.draws == "own":
-            classes = wanted[mask]  # (P,), each of them seen
-            index = torch.zeros_like(wanted)
-            index[mask] = torch.arange(len(classes), device=classes.device)
-            groups = group_rows(classes, posterior.num_classes)
-            table = self._draw_classes(groups.classes, groups.width, generator)
-            return groups.collect(table), index
-        num = wanted.shape[2]
-        if self.num_negatives is None and mask.all():  # every class was seen and is wanted
-            distinct = torch.arange(posterior.num_classes, device=wanted.device)
-            points = self._draw_classes(distinct, num, generator)  # (K, S, D)
-            index = wanted * num + distinct[:num]
-            return points.flatten(0, 1), index
-        if self.num_negatives is None:
-            present = posterior.seen > 0  # (K,): with an anchor and a negative, all of them are wanted
-        else:
-            present = torch.zeros_like(posterior.seen, dtype=torch.bool).index_fill_(0, wanted[mask], True)
-        distinct = present.nonzero().squeeze(1)
-        points = self._draw_classes(distinct, num, generator)  # (classes, S, D)
-        line = (present.cumsum(0) - 1) * num  # (K,) row of a class's first point
-        index = line[wanted] + torch.arange(num, device=wanted.device)
-        return points.flatten(0, 1), index.masked_fill_(~mask, 0)
+        if self.draws == "shared":
+            num = wanted.shape[2]
+            ordered, _ = classes.sort()
+            points = self._draw_classes(ordered, num, generator)  # (C, S, D)
+            line = torch.searchsorted(ordered, wanted) * num
+            index = line + torch.arange(num, device=wanted.device)
+            return points.flatten(0, 1), index.masked_fill_(~mask, 0)
+        chosen = wanted[mask]  # (P,), each of them seen
+        index = torch.zeros_like(wanted)
+        if not len(chosen):
+            return self.posterior.item_mean.new_zeros(1, self.posterior.dim), index
+        index[mask] = torch.arange(len(chosen), device=chosen.device)
+        groups = group_rows(read(chosen)[0], like=chosen)
+        table = self._draw_classes(groups.classes, groups.width, generator)
+        return groups.collect(table), index
 
 
-def _pick_positives(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:
-    """Pick, P times for each anchor, a point of its class with equal chances: rows (B, P) of the points.
+def draws_per_class(classes: int, num_classes: int) -> int:
+    """Return how many points "joined" draws of each of so many classes: 9, and fewer above 56."""
+    bounded = max(FEWEST_DRAWS, min(DRAWS_A_CLASS, DRAWS_IN_ALL // classes))
+    return min(bounded, num_classes - 1)
 
-    The points (P,) end with the anchors (B,) themselves; none is its own positive. A class without
-    another point gets any row.
+
+def _pair_points(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:
+    """Return rows (2, B, P) of the points: a positive for each, and the points themselves.
+
+    A positive is a point of the anchor's class, picked with equal chances. The points (P,) end with
+    the anchors (B,) themselves; none is its own positive. A class without another point gets any row.
     """
-    size = torch.bincount(point_labels)  # (K,)
-    order = point_labels.argsort(stable=True)  # (P,) the points, class by class
-    start = (size.cumsum(0) - size)[labels].unsqueeze(1)  # (B, 1) where the anchor's class begins in there
-    position = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=labels.device))
-    others = size[labels].unsqueeze(1) - 1  # (B, 1)
-    dice = torch.rand(len(labels), len(order), generator=generator, device=labels.device)
-    spot = (dice * others).long().add_(start)  # (B, P)
-    spot += spot >= position[len(order) - len(labels) :].unsqueeze(1)  # past the anchor itself
-    return order[spot.clamp_(max=len(order) - 1)]
+    number = len(point_labels)
+    rows = torch.arange(number, device=labels.device)
+    ordered, order = point_labels.sort(stable=True)  # (P,) the points, class by class
+    start = torch.searchsorted(ordered, labels)  # (B,) where the anchor's class begins in there
+    others = torch.searchsorted(ordered, labels, right=True) - start - 1  # (B,)
+    position = torch.empty_like(order).index_copy_(0, order, rows)[number - len(labels) :]
+    dice = torch.rand(len(labels), number, generator=generator, device=labels.device)
+    spot = dice.mul_(others.unsqueeze(1)).long().add_(start.unsqueeze(1))  # (B, P)
+    spot += spot >= position.unsqueeze(1)  # past the anchor itself
+    index = spot.new_empty(2, len(labels), number)
+    index[0] = order.index_select(0, spot.clamp_(max=number - 1).flatten()).view_as(spot)
+    index[1] = rows
+    return index

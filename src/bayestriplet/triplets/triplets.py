@@ -15,7 +15,8 @@ class Triplets:
     """B anchors with S positives and S negatives each, rows of P drawn points.
 
     Entry (i, s) exists where ``mask`` is true: where the anchor's class and the negative's
-    class were both seen. The indices of a masked entry are 0 and mean nothing.
+    class were both seen. The indices of a masked entry mean nothing. Where ``meets_all``, S is P and
+    negative s of every anchor is point s, so that nothing has to be picked.
     """
 
     anchor: Tensor  # (B, D)
@@ -24,6 +25,7 @@ class Triplets:
     labels: Tensor  # (B,)
     negative_labels: Tensor  # (B, S)
     mask: Tensor  # (B, S) bool
+    meets_all: bool = False
 
     @classmethod
     def from_points(
@@ -63,12 +65,12 @@ class Triplets:
         """
         with full_precision(self.anchor):
             if self.share_points:
-                both = _PickedDistances.apply(self.anchor, self.points, self.index, squared)  # type: ignore[no-untyped-call]
+                both = _PickedDistances.apply(self.anchor, self.points, self.index, squared, self.meets_all)  # type: ignore[no-untyped-call]
             else:
                 both = _ListedDistances.apply(self.anchor, self.points[self.index])  # type: ignore[no-untyped-call]
                 if not squared:
                     both = both.clamp_min(torch.finfo(both.dtype).tiny).sqrt()
-        near, far = both.unbind()
+        near, far = both
         return near, far
 
     def for_pml(self) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor], Tensor, Tensor]:
@@ -107,13 +109,19 @@ class DistanceTable:
         matrix.add_(lengths).clamp_min_(0)
         return cls(anchor, points, matrix if squared else matrix.sqrt_(), squared)
 
-    def gradients(self, index: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+    def pick(self, index: Tensor, meets_all: bool) -> tuple[Tensor, Tensor]:
+        """Return the distances at an index (2, B, S): to the positives, to the negatives."""
+        return self.matrix.gather(1, index[0]), self.matrix if meets_all else self.matrix.gather(1, index[1])
+
+    def gradients(self, index: Tensor, near: Tensor, far: Tensor, meets_all: bool) -> tuple[Tensor, Tensor]:
         """Return those of anchors and points, given those of the distances (B, S) at an index (2, B, S)."""
-        weight = torch.zeros_like(self.matrix).scatter_add_(1, index[0], near).scatter_add_(1, index[1], far)
+        if not meets_all:
+            far = torch.zeros_like(self.matrix).scatter_add_(1, index[1], far)
+        weight = far.scatter_add(1, index[0], near)
         if self.squared:
             weight.mul_(2)
         else:  # the slope of a root is 1 / (2 d), and 0 at 0
-            weight.div_(self.matrix).masked_fill_(self.matrix == 0, 0)
+            weight.div_(self.matrix.clamp_min(torch.finfo(weight.dtype).tiny)).mul_(self.matrix > 0)
         with full_precision(weight):
             own_anchor = weight.sum(1, keepdim=True) * self.anchor
             own_points = weight.sum(0).unsqueeze(1) * self.points
@@ -123,21 +131,24 @@ class DistanceTable:
 
 
 class _PickedDistances(torch.autograd.Function):
-    """Distances (2, B, S), squared or not, of anchors (B, D) to the points (P, D) at an index (2, B, S)."""
+    """Distances (B, S), squared or not, of anchors (B, D) to the points (P, D) at an index (2, B, S)."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool) -> Tensor:
+    def forward(
+        ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool, meets_all: bool
+    ) -> tuple[Tensor, Tensor]:
         table = DistanceTable.of(anchor, points, squared)
-        ctx.squared = squared
+        ctx.squared, ctx.meets_all = squared, meets_all
         ctx.save_for_backward(table.anchor, table.points, table.matrix, index)
-        return table.matrix.expand(2, -1, -1).gather(2, index)
+        near, far = table.pick(index, meets_all)
+        return near, far.clone() if meets_all else far
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         refuse_second_derivative()
         anchor, points, matrix, index = ctx.saved_tensors
         table = DistanceTable(anchor, points, matrix, ctx.squared)
-        return *table.gradients(index, gradient[0], gradient[1]), None, None
+        return *table.gradients(index, near, far, ctx.meets_all), None, None, None
 
 
 class _ListedDistances(torch.autograd.Function):

@@ -1,0 +1,122 @@
+"""Reading a class posterior: the prior is conditioned on the statistics."""
+
+import torch
+from torch import Tensor
+
+from bayestriplet.errors import StateError
+from bayestriplet.posterior.checks import check_classes
+from bayestriplet.posterior.precision import full_precision
+from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, condition, improper_prior
+from bayestriplet.posterior.root import ScatterRoot
+from bayestriplet.posterior.state import PosteriorState
+from bayestriplet.posterior.statistics import TINY, ClassStatistics, take
+from bayestriplet.posterior.structures import DENSE_UP_TO, in_units
+from bayestriplet.posterior.sums import empirical_prior
+
+
+class PosteriorReading(PosteriorState):
+    """The expectations of a posterior, and the parameters that draws and densities are made of."""
+
+    @property
+    def item_scatter(self) -> Tensor:
+        """The scatters (K, D, D) of the items, of structure="full": the buffer itself."""
+        if self.structure.name != "full":
+            raise StateError(f"structure={self.structure.name!r} keeps no scatters; use covariance_of")
+        scatter: Tensor = self.structure.item_scatter  # type: ignore[assignment]
+        return scatter
+
+    @property
+    def root(self) -> ScatterRoot:
+        """The root that structure="full" draws from."""
+        root: ScatterRoot = self.structure.root  # type: ignore[assignment]
+        return root
+
+    @property
+    def statistics(self) -> ClassStatistics:
+        """Count, mean and scatter of the items alone, without the prior.
+
+        With structure="full" they are the buffers themselves; else the scatters are made, as the
+        structure has them.
+        """
+        everyone = self._everyone()
+        scatter = self._dense(everyone)
+        return ClassStatistics(self.count, self.item_mean, scatter)
+
+    @property
+    @torch.no_grad()
+    def mean(self) -> Tensor:
+        """E[mu] of every class (K, D). A class never seen has the prior's mean."""
+        with full_precision(self.item_mean):
+            return self._conditioned(self._everyone()).mean
+
+    @property
+    def covariance(self) -> Tensor:
+        """E[Sigma] of every class (K, D, D); NaN where a given prior's nu + n <= D + 1 leaves it undefined.
+
+        With the improper prior a class never seen reads as zeros, and L / n stands in up to
+        n = D + 1 items, as in the paper.
+        """
+        return self._covariance(self._everyone())
+
+    def covariance_of(self, classes: Tensor) -> Tensor:
+        """Return E[Sigma] (N, D, D) of some classes (N,), as :attr:`covariance` has them."""
+        checked = check_classes(classes, self.num_classes)
+        distinct, line = torch.unique(checked, return_inverse=True)
+        return self._covariance(distinct)[line]
+
+    @torch.no_grad()
+    def _covariance(self, classes: Tensor) -> Tensor:
+        with full_precision(self.item_mean):
+            niw = self._conditioned(classes)
+            scale = niw.scale(self._dense(classes))
+            return scale / self._divisor(niw).to(scale.dtype)[:, None, None]
+
+    def _dense(self, classes: Tensor) -> Tensor:
+        """Return the scatters of classes (P,), (P, D, D), if they fit."""
+        size = len(classes) * self.dim**2 * self.item_mean.dtype.itemsize
+        if self.structure.name != "full" and size > DENSE_UP_TO:
+            raise StateError(
+                f"{len(classes)} covariances take {in_units(size)}; ask for those of some classes: "
+                "covariance_of(classes)"
+            )
+        return self.structure.dense(classes, self._share(classes))
+
+    def _everyone(self) -> Tensor:
+        return torch.arange(self.num_classes, device=self.item_mean.device)
+
+    def _share(self, classes: Tensor) -> Tensor:
+        """Return each class's part of the count of all (P,); where nothing is pooled, just the counts."""
+        count = take(self.count, classes)
+        return count / self.count.sum().clamp_min(TINY) if self.structure.pooled else count
+
+    def _conditioned(self, classes: Tensor) -> NIWPosterior:
+        """Condition the prior on the statistics of ascending ``classes`` (P,)."""
+        if self.prior == "empirical":
+            self.refresh()
+            prior = empirical_prior(self.sums, self.origin, self.item_mean.dtype)
+        elif self.prior == "improper":
+            prior = improper_prior(self.item_mean)
+        else:
+            prior = NIWPrior(self.prior_mean, self.prior_kappa, self.prior_scale, self.prior_nu)
+        return condition(prior, take(self.count, classes), take(self.item_mean, classes))
+
+    def _divisor(self, niw: NIWPosterior) -> Tensor:
+        """Return what the scale is divided by to give E[Sigma], (P,): nu_n - D - 1, or NaN."""
+        divisor = niw.nu - self.dim - 1
+        if self.prior == "improper":
+            divisor = torch.where(divisor > 0, divisor, torch.where(niw.nu > 0, niw.nu, 1.0))
+        elif self.prior == "given":
+            divisor = torch.where(divisor > 0, divisor, torch.nan)
+        return divisor
+
+    def _freedom(self, niw: NIWPosterior, known: Tensor) -> Tensor:
+        """Return the predictive's degrees of freedom, (P,); the improper prior has none up to D + 1 items."""
+        if self.prior != "improper":
+            return niw.nu - self.dim + 1
+        nu = torch.where(known, niw.nu, self.dim + 2.0)
+        if (nu <= self.dim + 1).any():
+            raise StateError(
+                f"the improper prior has no predictive density up to D + 1 = {self.dim + 1} items "
+                f"a class; got a class with {int(nu.min())}"
+            )
+        return nu - self.dim + 1

@@ -1,0 +1,166 @@
+"""The state of a class posterior: its buffers, and how they are saved, loaded and moved."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bayestriplet.checks import check_choice, check_number, check_whole
+from bayestriplet.errors import InputTypeError, StateError
+from bayestriplet.posterior.priors import NIWPrior, check_prior
+from bayestriplet.posterior.statistics import TINY, put_, take
+from bayestriplet.posterior.structure import Structure
+from bayestriplet.posterior.structures import STRUCTURES, choose_structure
+from bayestriplet.posterior.sums import EXTRA, sums_of
+from bayestriplet.posterior.versions import version_of
+
+PRIORS = ("empirical", "improper")
+INSIDE = "structure."  # left out of the names in a state_dict
+
+
+class PosteriorState(nn.Module):
+    """Counts, means and the structure of the scatters of K classes, and sums over all of them.
+
+    The sums are kept by differences, so that a step reads the classes of its batch alone. Version
+    counters tell when somebody changed what they are sums of; they are then computed anew.
+    """
+
+    count: Tensor  # (K,) effective count, float64
+    seen: Tensor  # (K,) items ever seen, int64
+    item_mean: Tensor  # (K, D)
+    sums: Tensor  # (D + 4,) float64, see sums.py
+    origin: Tensor  # (D,) float64
+    mean_square: Tensor  # (K,) |m|^2, infinite for a class without items: it is near to none
+    structure: Structure
+    prior_mean: Tensor  # these four only with a given prior
+    prior_kappa: Tensor
+    prior_scale: Tensor
+    prior_nu: Tensor
+
+    def __init__(
+        self,
+        num_classes: int,
+        dim: int,
+        *,
+        prior: str | NIWPrior = "empirical",
+        memory: float | None = None,
+        dtype: torch.dtype = torch.float32,
+        structure: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.num_classes = check_whole("num_classes", num_classes, 2)
+        self.dim = check_whole("dim", dim, 1)
+        self.memory = None if memory is None else check_number("memory", memory, above=0)
+        if dtype not in (torch.float32, torch.float64):
+            raise InputTypeError(f"dtype must be torch.float32 or torch.float64; got {dtype}")
+        chosen = choose_structure(structure, num_classes, dim, dtype)
+        self._set_prior(prior, dtype)
+        self.register_buffer("count", torch.zeros(num_classes, dtype=torch.float64))
+        self.register_buffer("seen", torch.zeros(num_classes, dtype=torch.int64))
+        self.register_buffer("item_mean", torch.zeros(num_classes, dim, dtype=dtype))
+        self.register_buffer("sums", torch.zeros(dim + EXTRA, dtype=torch.float64))
+        self.register_buffer("origin", torch.zeros(dim, dtype=torch.float64))
+        square = torch.full((num_classes,), torch.inf, dtype=dtype)
+        self.register_buffer("mean_square", square, persistent=False)
+        self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
+        self._noted = self._versions()
+        self._is_empty = True  # no item was seen yet, so that the first batch says where the data are
+        self.register_load_state_dict_post_hook(_after_load)  # type: ignore[no-untyped-call]
+
+    def _set_prior(self, prior: str | NIWPrior, dtype: torch.dtype) -> None:
+        if not isinstance(prior, NIWPrior):
+            self.prior = check_choice("prior", prior, PRIORS)
+            return
+        self.prior = "given"
+        check_prior(prior, self.dim)
+        for name in ("mean", "kappa", "scale", "nu"):
+            value = torch.as_tensor(getattr(prior, name), dtype=dtype)
+            self.register_buffer(f"prior_{name}", value.detach().clone())
+
+    def extra_repr(self) -> str:
+        sizes = f"{self.num_classes}, {self.dim}, prior={self.prior!r}, memory={self.memory}"
+        return f"{sizes}, structure={self.structure.name!r}"
+
+    # Sums
+
+    def _versions(self) -> list[int | None]:
+        return [version_of(one) for one in (self.count, self.item_mean, *self.structure.watched())]
+
+    def refresh(self) -> None:
+        """Compute the sums anew if somebody changed what they are sums of."""
+        if self._noted != self._versions():
+            everyone = torch.arange(self.num_classes, device=self.count.device)
+            self.origin.copy_(self.count @ self.item_mean.double() / self.count.sum().clamp_min(TINY))
+            self.sums.copy_(self._sums(everyone))
+            self.note_squares(everyone)
+            self._is_empty = False
+            self._noted = self._versions()
+
+    def _sums(self, classes: Tensor) -> Tensor:
+        """Return what distinct, ascending classes (P,) add to the sums."""
+        count, mean = take(self.count, classes), take(self.item_mean, classes)
+        return sums_of(count, mean, self.structure.trace(classes), self.origin)
+
+    def note_squares(self, classes: Tensor) -> None:
+        """Bring the mean_square of distinct, ascending classes (P,) up to date."""
+        square = torch.linalg.vector_norm(take(self.item_mean, classes), dim=1).square_()
+        put_(self.mean_square, classes, torch.where(take(self.count, classes) > 0, square, torch.inf))
+
+    # Saving, loading, moving
+
+    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
+        """Return the state; what the structure keeps stands beside counts and means."""
+        state: dict[str, Any] = super().state_dict(*arguments, **options)
+        prefix = options.get("prefix", arguments[1] if len(arguments) > 1 else "")
+        for name in [name for name in state if name.startswith(prefix + INSIDE)]:
+            state[prefix + name.removeprefix(prefix + INSIDE)] = state.pop(name)
+        return state
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for kind in STRUCTURES.values():
+            if prefix + kind.own_state in state_dict and kind.name != self.structure.name:
+                raise StateError(
+                    f"the state is of structure={kind.name!r} and this posterior has "
+                    f"structure={self.structure.name!r}: make one with structure={kind.name!r}"
+                )
+        for name in list(state_dict):
+            if name.startswith(prefix) and name.removeprefix(prefix).split(".")[0] in self.structure_names():
+                state_dict[prefix + INSIDE + name.removeprefix(prefix)] = state_dict.pop(name)
+        self._sums_missing = f"{prefix}sums" not in state_dict
+        if self._sums_missing:  # a state from before they were kept
+            state_dict |= {f"{prefix}sums": self.sums, f"{prefix}origin": self.origin}
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def structure_names(self) -> set[str]:
+        """Return the names of the buffers and modules of the structure."""
+        names = {name for name, _ in self.structure.named_buffers(recurse=False)}
+        return names | {name for name, _ in self.structure.named_children()}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "PosteriorState":
+        """Move the buffers, but refuse any conversion to a lower precision."""
+
+        def keep_precision(buffer: Tensor) -> Tensor:
+            moved = fn(buffer)
+            better = torch.promote_types(moved.dtype, buffer.dtype) == moved.dtype
+            return moved if better else buffer.to(moved.device)
+
+        self.refresh()
+        super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call]
+        self._noted = self._versions()
+        return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._noted = self._versions()  # a copy counts its changes anew
+
+
+def _after_load(posterior: PosteriorState, _: object) -> None:
+    """Compute what was not saved, once the structure is loaded too."""
+    sums, origin = posterior.sums.clone(), posterior.origin.clone()
+    posterior._noted = []
+    posterior.refresh()
+    if not posterior._sums_missing:  # to the last bit those that a training goes on with
+        posterior.sums.copy_(sums)
+        posterior.origin.copy_(origin)
+    posterior.structure.note()

@@ -1,0 +1,75 @@
+"""A tied covariance: one pooled scatter for all classes."""
+
+from dataclasses import replace
+
+import torch
+from torch import Generator, Tensor
+
+from bayestriplet.posterior.priors import NIWPosterior
+from bayestriplet.posterior.root import square_root
+from bayestriplet.posterior.rows_plus_diagonal import StudentRows
+from bayestriplet.posterior.statistics import TINY, Addition
+from bayestriplet.posterior.structure import Level, Structure, along, noise
+
+
+class TiedStructure(Structure):
+    """The sum S (D, D) of all classes' scatters; a class has the share n_k / N of it.
+
+    Without a memory S is exact. A class that forgets takes its share of S along.
+    """
+
+    name = "tied"
+    own_state = "pooled_scatter"
+    pooled = True
+    pooled_scatter: Tensor  # (D, D)
+
+    def __init__(self, num_classes: int, dim: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        del num_classes
+        self.register_buffer("pooled_scatter", torch.zeros(dim, dim, dtype=dtype))
+
+    @staticmethod
+    def numbers(num_classes: int, dim: int) -> int:
+        del num_classes
+        return dim * dim
+
+    def watched(self) -> list[Tensor]:
+        return [self.pooled_scatter]
+
+    def add_(self, addition: Addition, total: Tensor) -> None:
+        rows = addition.rows.flatten(0, 1)  # (P n, D)
+        gone = ((1 - addition.keep) * addition.total).sum() / total.clamp_min(TINY)
+        self.pooled_scatter.addmm_(rows.mT, rows).mul_((1 - gone).to(rows.dtype))
+
+    def trace(self, classes: Tensor) -> Tensor:
+        del classes
+        return self.pooled_scatter.diagonal().double().sum()
+
+    def deviate(
+        self, classes: Tensor, share: Tensor, cross: Tensor, level: Level, num: int,
+        generator: Generator | None,
+    ) -> Tensor:  # fmt: skip
+        root = square_root(self.pooled_scatter.unsqueeze(0))[0]
+        shape = len(classes), num, len(root)
+        standard = torch.randn(shape, generator=generator, dtype=root.dtype, device=root.device)
+        deviation = standard.mul_(share.sqrt().to(root.dtype)[:, None, None]) @ root
+        deviation.addcmul_(*along(cross, num, generator))
+        rest = noise(level, shape, deviation, generator)
+        return deviation if rest is None else deviation.add_(rest)
+
+    def dense(self, classes: Tensor, share: Tensor) -> Tensor:
+        del classes
+        return self.pooled_scatter * share.to(self.pooled_scatter.dtype)[:, None, None]
+
+    def log_density(
+        self, x: Tensor, niw: NIWPosterior, classes: Tensor, share: Tensor, next_item: bool, repair: bool
+    ) -> Tensor:
+        """In the coordinates of S's eigenvectors every scale matrix is a diagonal and the cross row."""
+        del classes
+        values, vectors = torch.linalg.eigh(self.pooled_scatter.double())
+        # Below this, an eigenvalue is rounding: 0, which has no density unless the prior adds to it.
+        least = values[-1] * len(values) * torch.finfo(self.pooled_scatter.dtype).eps
+        values = values.clamp_min(least) if repair else values.where(values > least, 0.0)
+        turned = replace(niw, mean=niw.mean.double() @ vectors, cross=niw.cross.double() @ vectors)
+        variance = share.unsqueeze(1) * values + niw.prior_scale  # (P, D)
+        return StudentRows.of(turned, variance, turned.cross.unsqueeze(1), next_item).log_density(x @ vectors)

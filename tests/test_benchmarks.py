@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -218,3 +219,10 @@ def test_a_training_that_breaks_down_is_a_line_not_an_error(tmp_path):
     )  # fmt: skip
     run_trials([Trial(config)], tmp_path, 1, quality.Lines(Console(file=said, width=120)))
     assert said.getvalue().rstrip().endswith("broke down")
+
+
+def test_the_benchmark_of_scale_runs_and_prints_its_tables():
+    file = Path(__file__).parent.parent / "benchmarks" / "scale.py"
+    done = subprocess.run([sys.executable, file, "--quick"], capture_output=True, text=True, check=True)
+    for part in ("random batches", "64 fixed classes", "peak memory", "b512_k100"):
+        assert part in done.stdout

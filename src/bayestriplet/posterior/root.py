@@ -5,15 +5,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.functional import pad
 
 from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.statistics import Addition, put_, take
 
 LEAST_SCALE = 1e-3  # below this, old rows would be stored too large for float32
 ABSENT = 1 << 30  # in place of the number of rows, for a class whose root has to be made from its scatter
-DUE = 1 << 40  # added to the number of rows of a root that is to be made shorter
 SPARE = 16  # rows, so that batches find room where D is small
 TURNS = 8  # classes are made shorter in turns: those met together would all be due together
+FEW = 16  # classes that need no turns
 
 
 def lines_of(dim: int) -> int:
@@ -26,11 +27,11 @@ class ScatterRoot(nn.Module):
 
     A batch adds rows^T rows to a scatter, so it adds rows to W, and forgetting shrinks g: a step
     of training needs no factorisation. Only when a class that is drawn from has little room left are
-    its rows made D again, by a QR decomposition, which needs no scatter and always exists. A class
-    without a root, because its state was saved without one or somebody changed its scatter, or
-    because a batch brought more rows than there was room for, has it made from the scatter when it
-    is drawn from. All is kept in buffers, so that a training that goes on from a checkpoint draws
-    the very points it would have drawn.
+    its rows made D again: by Cholesky's factor of the scatter, or where that does not exist, by a QR
+    decomposition of the rows, which is slower and always exists. A class without a root, because its
+    state was saved without one or somebody changed its scatter, or because a batch brought more rows
+    than there was room for, has it made from the scatter when it is drawn from. All is kept in
+    buffers, so that a training that goes on from a checkpoint draws the very points it would have drawn.
     """
 
     lines: Tensor  # (K, M, D), zeros behind ``used``
@@ -43,9 +44,10 @@ class ScatterRoot(nn.Module):
         self.register_buffer("lines", torch.zeros(num_classes, lines_of(dim), dim, dtype=dtype))
         self.register_buffer("scale", torch.ones(num_classes, dtype=dtype))
         self.register_buffer("used", torch.zeros(num_classes, dtype=torch.int64))
-        turn = torch.arange(num_classes) % TURNS
+        turn = torch.arange(num_classes) % (TURNS if num_classes > FEW else 1)
         limit = dim + (dim + SPARE) // 2 - turn * (dim + SPARE) // (4 * TURNS)
         self.register_buffer("limit", limit, persistent=False)
+        self.highest = lines_of(dim) - (dim + SPARE) // 4  # rows above which it has to be done at once
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load the root, or give it up where none of this form was saved: it is made anew."""
@@ -76,33 +78,46 @@ class ScatterRoot(nn.Module):
 
     def renew(self, classes: Tensor, scatter: Tensor) -> int:
         """Make the roots of ``classes`` (P,) that are absent or due; return the most rows of any."""
-        used = take(self.used, classes)
-        due = (used > take(self.limit, classes)).logical_or_(take(self.scale, classes) < LEAST_SCALE)
-        (status,) = read(used + due * DUE)  # the one transfer of a step's draws
-        status = np.where(status >= DUE + ABSENT, ABSENT, status)
-        most = int(np.where(status < ABSENT, status, 0).max(initial=0))
-        dim = scatter.shape[1]
-        absent, full = np.flatnonzero(status == ABSENT), np.flatnonzero(status >= DUE)
-        if len(absent):
-            chosen = classes.index_select(0, send(absent, like=classes))
-            self._replace(chosen, square_root(scatter.index_select(0, chosen)))
-            most = max(most, dim)
-        if len(full):
-            rows = int(status[full].max()) - DUE
-            chosen = classes.index_select(0, send(full, like=classes))
-            lines = self.lines[:, :rows].index_select(0, chosen)
-            lines.mul_(self.scale.index_select(0, chosen)[:, None, None])
-            self._replace(chosen, torch.linalg.qr(lines, mode="r").R)
-            most = max(most, min(rows, dim))
+        # The one transfer of a step's draws.
+        used, limit, scale = read(*(take(one, classes) for one in (self.used, self.limit, self.scale)))
+        absent = used == ABSENT
+        full = ~absent & ((used > self.highest) | (scale < LEAST_SCALE))
+        due = ~absent & ~full & (used > limit)
+        most = int(np.where(absent, scatter.shape[1], used).max(initial=0))
+        if absent.any():
+            chosen = classes.index_select(0, send(np.flatnonzero(absent), like=classes))
+            self._replace(chosen, square_root(scatter.index_select(0, chosen)), self.lines.shape[1])
+        if full.any():
+            chosen = classes.index_select(0, send(np.flatnonzero(full), like=classes))
+            lines = self.lines[:, :most].index_select(0, chosen)
+            lines.mul_(self.scale.index_select(0, chosen).view(-1, 1, 1))
+            self._replace(chosen, torch.linalg.qr(lines, mode="r").R, most)
+        if due.any():
+            chosen = classes.index_select(0, send(np.flatnonzero(due), like=classes))
+            self._try_to_shorten(chosen, scatter.index_select(0, chosen), most)
         return most
 
-    def _replace(self, classes: Tensor, lines: Tensor) -> None:
-        """Set the roots of ``classes`` (P,) to lines (P, n, D)."""
-        padded = lines.new_zeros(len(classes), *self.lines.shape[1:])
-        padded[:, : lines.shape[1]] = lines
-        self.lines.index_copy_(0, classes, padded)
+    def _replace(self, classes: Tensor, lines: Tensor, most: int) -> None:
+        """Set the roots of ``classes`` (P,), which had at most so many rows, to lines (P, n, D)."""
+        padded = pad(lines, (0, 0, 0, most - lines.shape[1]))
+        self.lines[:, :most].index_copy_(0, classes, padded)
         self.scale.index_fill_(0, classes, 1)
         self.used.index_fill_(0, classes, lines.shape[1])
+
+    def _try_to_shorten(self, classes: Tensor, scatter: Tensor, most: int) -> None:
+        """Set the roots of ``classes`` to the Cholesky factors of their scatters, where these exist.
+
+        It is the device that looks where they do, so that nothing waits for it. The others keep their
+        rows, until they have so many that the slower QR decomposition is due.
+        """
+        factor, info = torch.linalg.cholesky_ex(scatter, upper=True)
+        exists = info == 0
+        padded = pad(factor, (0, 0, 0, most - factor.shape[1]))
+        old = self.lines[:, :most].index_select(0, classes)
+        self.lines[:, :most].index_copy_(0, classes, torch.where(exists.view(-1, 1, 1), padded, old))
+        used, scale = self.used.index_select(0, classes), self.scale.index_select(0, classes)
+        self.used.index_copy_(0, classes, torch.where(exists, factor.shape[1], used))
+        self.scale.index_copy_(0, classes, torch.where(exists, 1, scale))
 
     def deviate(
         self, classes: Tensor, cross: Tensor, most: int, num: int, generator: Generator | None

@@ -1,5 +1,6 @@
 """What a search says about a query."""
 
+import heapq
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -7,6 +8,8 @@ from typing import Any
 
 from bayestriplet.retrieval.items import Hit
 
+MANY = 100  # classes up to which an answer has the probabilities of all
+LIKELIEST = 10  # classes that it has of more
 UNLIKE = 99.0  # percentile of novelty beyond which a query is unlike anything indexed
 
 
@@ -46,7 +49,7 @@ class Answer:
     vote: Vote | None
     """None where no neighbour has a label."""
     probabilities: dict[str, float] | None = None
-    """Of every class of the run; None for a run that keeps no predictive distribution."""
+    """Of every class, or of the ten likeliest where there are over 100; None for a run that keeps none."""
     novelty: float | None = None
     """Percentage of held-out items that are less novel; None like the probabilities."""
     excluded_group: str | None = None
@@ -60,6 +63,13 @@ class Answer:
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain values."""
         return asdict(self)
+
+
+def name_shares(classes: Sequence[str], shares: Sequence[float]) -> dict[str, float]:
+    """Return the probability of every class; of more than 100, the likeliest ten, likeliest first."""
+    if len(classes) <= MANY:
+        return dict(zip(classes, shares, strict=True))
+    return {classes[k]: shares[k] for k in heapq.nlargest(LIKELIEST, range(len(shares)), shares.__getitem__)}
 
 
 def make_neighbours(hits: Sequence[Hit]) -> tuple[Neighbour, ...]:

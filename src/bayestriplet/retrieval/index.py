@@ -14,7 +14,7 @@ from bayestriplet.checks import check_choice, check_whole, nearest
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
-from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
+from bayestriplet.retrieval.answers import Answer, make_neighbours, name_shares, take_vote
 from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_words, read_conditions
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
@@ -129,7 +129,7 @@ class Index:
             return [(None, None)] * len(queries.names)
         shares, novelty = self.predictive.predict(queries.vectors)  # (n, K), (n,)
         return [
-            (dict(zip(self.predictive.classes, row, strict=True)), None if math.isnan(value) else value)
+            (name_shares(self.predictive.classes, row), None if math.isnan(value) else value)
             for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
         ]
 

@@ -80,3 +80,15 @@ def test_a_file_of_class_splits_means_the_same_from_any_folder(tmp_path, monkeyp
         InputError, match=r"train: split_by must be item, .*; got 'clas'; did you mean 'class'"
     ):
         make_config({"data": "digits", "split_by": "clas"}, "train")
+
+
+def test_an_option_of_before_is_refused_with_the_one_that_replaced_it():
+    with pytest.raises(
+        InputError, match="train: there is no option 'num_negatives' any more: draw_classes says"
+    ):
+        make_config({"data": "digits", "num_negatives": 32}, "train")
+
+
+def test_a_run_that_saved_an_option_of_before_still_opens(tmp_path):
+    (tmp_path / "config.toml").write_text('data = "digits"\nnum_negatives = 32\n')
+    assert RunFolder(tmp_path).read_config().draw_classes is None

@@ -52,7 +52,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/search.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 
-# PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file).
+# PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file), BIRDS=FOLDER pictures in class folders.
 reproduce: $(READY)
 	$(BIN)/python benchmarks/quality.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/ablation.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
@@ -60,6 +60,7 @@ reproduce: $(READY)
 		--only pathmnist "10 items a class" --results benchmarks/results/ablation-validation.json
 	$(BIN)/python benchmarks/long.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/calibration.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
+	$(if $(BIRDS),$(BIN)/python benchmarks/pretrained.py --birds $(BIRDS))
 	$(BIN)/python benchmarks/tables.py
 
 reproduce-fast: $(READY)

@@ -94,11 +94,15 @@ def _row(one: Candidate, reference: Candidate) -> dict[str, float | str]:
     }
 
 
-def measure_memory(classes: int) -> dict[str, float]:
+def measure_memory(classes: int) -> dict[str, float | str]:
     """Return the peak memory of a few steps and the time of one, in this process, which must be fresh."""
     one = candidate(classes, fixed=False)
     times = [one.step() for _ in range(5)]
-    return {"milliseconds": 1e3 * statistics.median(times), "megabytes": memory_status("VmHWM") / 1024}
+    return {
+        "structure": one.criterion.posterior.structure.name,
+        "milliseconds": 1e3 * statistics.median(times),
+        "megabytes": memory_status("VmHWM") / 1024,
+    }
 
 
 def memory_table(numbers: list[int]) -> dict[str, dict[str, float | str]]:

@@ -22,7 +22,7 @@ from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "images"
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "cli.md")
+DOCUMENTS = tuple(ROOT / name for name in ("README.md", "docs/results.md", "docs/cli.md", "docs/scale.md"))
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
 
@@ -259,6 +259,29 @@ def _speed_of_features(speed: dict[str, float]) -> str:
     return to_markdown(table)
 
 
+def scale_table(found: dict[str, Any]) -> str:
+    """Return what a step costs by the number of classes, and the peak memory of a process."""
+    random, fixed = found["random batches"], found["64 fixed classes"]
+    keys = ("milliseconds", "times_100", "slowest_over_median")
+    heads = ("classes", "structure", "random, ms", "times that of 100", "slowest / median")
+    table = [[*heads, "fixed, ms", "times that of 100", "slowest / median", "peak memory, MB"]]
+    for classes, memory in found["memory"].items():
+        cells_of = [f"{int(classes):,}"]
+        if classes in random:
+            cells_of.append(str(random[classes]["structure"]))
+            for row in (random[classes], fixed[classes]):
+                cells_of += [f"{row[key]:.2f}" for key in keys]
+        else:
+            cells_of += [str(memory["structure"]), f"{memory['milliseconds']:.0f}", *[""] * 5]
+        table.append([*cells_of, f"{memory['megabytes']:,.0f}"])
+    small, large = (found["times_batch_hard"][name] for name in ("b50_k10", "b512_k100"))
+    return to_markdown(table) + (
+        "\nBeside batch-hard, as pytorch-metric-learning has it, a step of BUNCA takes "
+        f"{small:.2f} times as long with 50 items of 10 classes, and {large:.2f} times with 512 items of "
+        "100 classes.\n"
+    )
+
+
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
     out = {"methods": methods_table()}
@@ -271,6 +294,8 @@ def blocks() -> dict[str, str]:
         out["ablation validation"] = recipe_table(json.loads(path.read_text(encoding="utf-8"))["settings"])
     if (path := RESULTS / "long.json").is_file():
         out["long"] = long_table(json.loads(path.read_text(encoding="utf-8")))
+    if (path := RESULTS / "scale.json").is_file():
+        out["scale"] = scale_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "pretrained.json").is_file():
         out |= pretrained_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():

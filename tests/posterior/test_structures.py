@@ -2,6 +2,7 @@
 
 import copy
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,3 +269,12 @@ def test_an_unknown_structure_is_refused():
         BayesTripletError, match=r"structure must be one of .*; got 'lowrnk'; did you mean 'lowrank'"
     ):
         ClassPosterior(3, 4, structure="lowrnk")
+
+
+def test_the_numbers_of_classes_that_the_documents_name_are_those_that_fit():
+    for dtype, most in ((torch.float32, 326), (torch.float64, 163)):
+        assert choose_structure("auto", most, 128, dtype) == "full"
+        assert choose_structure("auto", most + 1, 128, dtype) == "lowrank"
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    assert "up to 326 classes" in text
+    assert "up to 163" in text

@@ -241,8 +241,7 @@ def pretrained_tables(found: dict[str, Any]) -> dict[str, str]:
     for name, scores in found["methods"]["floors"].items():
         table.append([name, f"{against[name].mean('recall@1'):.2f}", f"{scores['recall@1']:.2f}"])
     for name, run in found["scratch"].items():
-        minutes = f"{run['seconds'] / 60:.0f} minutes, {run['steps']:,} steps"
-        title = f"from scratch, {name}, {minutes}"
+        title = f"from scratch, {name}, {run['minutes']:.0f} minutes of a core, {run['steps']:,} steps"
         table.append([title, f"{run['against']:.2f}", f"{run['among']:.2f}"])
     return {"pretrained": to_markdown(table), "pretrained speed": _speed_of_features(found["speed"])}
 

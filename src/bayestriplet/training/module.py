@@ -10,6 +10,7 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.errors import BayesTripletError, DivergenceError
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.posterior.distributed import RefusedElsewhereError
+from bayestriplet.training.gradients import average_in_order
 from bayestriplet.training.rank_state import gather_states, rank_state, restore_rank
 from bayestriplet.triplets.build import build_criterion
 from bayestriplet.triplets.criteria import BUNCA, BUT
@@ -46,6 +47,10 @@ class EmbeddingModule(LightningModule):
             self.draws = torch.Generator(device).manual_seed(self.config.seed)
             if isinstance(self.criterion, BUT | BUNCA):
                 self.criterion.generator = self.draws
+
+    def on_train_start(self) -> None:
+        """Make the gradients of several ranks the same whenever a training was resumed."""
+        average_in_order(self.trainer.strategy.model)
 
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         images, labels = batch

@@ -22,7 +22,8 @@ def make_trainer(config: TrainConfig, run: RunFolder, callbacks: list[Callback])
     Buffers are not sent between ranks. The posterior, the largest, is equal on all ranks by itself. The batch
     statistics of the network are each rank's own; the first rank's are validated and become the run's.
     """
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    for part in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(part).setLevel(logging.ERROR)
     world, _ = ranks(config)
     has_parameters = bool(METHODS[config.method].learned)
     ddp = DDPStrategy(find_unused_parameters=has_parameters, broadcast_buffers=False, timeout=WAIT)

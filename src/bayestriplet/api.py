@@ -59,10 +59,12 @@ def train(
 
     """
     checked, folder = _check_training(data, out, config, resume, options)
+    from bayestriplet.training.processes import sharing_failures
     from bayestriplet.training.run import TrainingRun
 
-    training = TrainingRun(checked, folder, on_event)
-    training.fit(resume=resume is not None)
+    with sharing_failures():
+        training = TrainingRun(checked, folder, on_event)
+        training.fit(resume=resume is not None)
     if not training.is_first:
         raise SystemExit(0)  # this process was started to help with the training
     training.finish()

@@ -1,5 +1,7 @@
 """Every error the library raises on purpose; each is also the builtin a caller would expect."""
 
+import re
+
 
 class BayesTripletError(Exception):
     """Base of all errors of this library."""
@@ -31,6 +33,19 @@ class StoreError(InputError):
 
 class DivergenceError(BayesTripletError, ArithmeticError):
     """A training broke down: its loss or its embeddings are no longer finite."""
+
+
+class ProcessError(BayesTripletError, RuntimeError):
+    """Another process of a training was killed, has failed, or does not answer."""
+
+
+def last_line(error: BaseException) -> str:
+    """Return what an error says in one line.
+
+    One that was raised in a worker process has that process's whole traceback as its message.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return re.sub(r"^bayestriplet\.errors\.\w+: ", "", lines[-1])
 
 
 def reason_of(error: BaseException) -> str:

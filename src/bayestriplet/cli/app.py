@@ -1,6 +1,5 @@
 """The ``bayestriplet`` command."""
 
-import re
 import signal
 import sys
 from contextlib import suppress
@@ -11,7 +10,7 @@ import typer
 
 import bayestriplet
 from bayestriplet.cli import compare, data, export, figures, index, predict, search, serve, train
-from bayestriplet.errors import BayesTripletError
+from bayestriplet.errors import BayesTripletError, last_line
 
 app = typer.Typer(
     help=(bayestriplet.__doc__ or "").splitlines()[0],
@@ -45,15 +44,6 @@ def _options(
     ] = False,
 ) -> None:
     del version
-
-
-def last_line(error: BayesTripletError) -> str:
-    """Return what an error says in one line.
-
-    One that was raised in a worker process has that process's whole traceback as its message.
-    """
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"^bayestriplet\.errors\.\w+: ", "", lines[-1])
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

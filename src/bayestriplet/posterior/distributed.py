@@ -9,6 +9,10 @@ from bayestriplet.errors import BayesTripletError, InputError
 REFUSED = -1
 
 
+class RefusedElsewhereError(InputError):
+    """The input of another rank was bad; its own error says what was wrong."""
+
+
 def is_distributed() -> bool:
     """Tell whether this process is one of several ranks."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
@@ -27,7 +31,7 @@ def agree_on_sizes(size: int | BayesTripletError, device: torch.device) -> list[
         raise size
     refused = [rank for rank, items in enumerate(sizes.tolist()) if items == REFUSED]
     if refused:
-        raise InputError(f"bad input on rank {refused[0]}: its own error says what was wrong")
+        raise RefusedElsewhereError(f"bad input on rank {refused[0]}: its own error says what was wrong")
     return [int(items) for items in sizes.tolist()]
 
 

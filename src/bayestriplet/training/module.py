@@ -7,8 +7,11 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import BayesTripletError, DivergenceError, InputError
+from bayestriplet.errors import BayesTripletError, DivergenceError
 from bayestriplet.model.encoder import Encoder, HeadEncoder
+from bayestriplet.posterior.distributed import RefusedElsewhereError
+from bayestriplet.training.gradients import average_in_order
+from bayestriplet.training.rank_state import gather_states, rank_state, restore_rank
 from bayestriplet.triplets.build import build_criterion
 from bayestriplet.triplets.criteria import BUNCA, BUT
 
@@ -45,10 +48,16 @@ class EmbeddingModule(LightningModule):
             if isinstance(self.criterion, BUT | BUNCA):
                 self.criterion.generator = self.draws
 
+    def on_train_start(self) -> None:
+        """Make the gradients of several ranks the same whenever a training was resumed."""
+        average_in_order(self.trainer.strategy.model)
+
     def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
         images, labels = batch
         try:
             loss: Tensor = self.criterion(self.encoder.features(images), labels)
+        except RefusedElsewhereError:
+            raise
         except BayesTripletError as error:
             raise DivergenceError(
                 f"training failed at step {self.global_step}: {error}; try a lower --lr"
@@ -78,13 +87,9 @@ class EmbeddingModule(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["bayestriplet_format"] = CHECKPOINT_FORMAT
-        checkpoint["generators"] = {"draws": self.draws.get_state(), "torch": torch.get_rng_state()}
+        own = rank_state(self.encoder, self.draws)
+        checkpoint["generators"] = own["generators"]
+        checkpoint["ranks"] = gather_states(own)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        try:
-            self.draws.set_state(checkpoint["generators"]["draws"].cpu())
-        except RuntimeError:
-            raise InputError(
-                f"the run was not begun on this kind of device, {self.draws.device.type}"
-            ) from None
-        torch.set_rng_state(checkpoint["generators"]["torch"])
+        restore_rank(checkpoint, self.draws)

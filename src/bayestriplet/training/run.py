@@ -1,31 +1,26 @@
 """A whole training run: from options to a folder with an evaluated encoder."""
 
-import logging
 import os
 import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import Trainer
-from lightning.pytorch.strategies import DDPStrategy
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.audit import data_warnings
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.depth import FULL
 from bayestriplet.data.vectors import LabelledVectors, describe_vectors
-from bayestriplet.errors import DataError, DivergenceError, InputError
+from bayestriplet.errors import DataError, DivergenceError, InputError, ProcessError
 from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import Vectors, embed_with, embedders, remember, select_items
 from bayestriplet.evaluation.features import VIEWS, with_features
 from bayestriplet.evaluation.galleries import Gallery, list_galleries, measure_galleries
 from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
-from bayestriplet.methods import METHODS
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import split_output
@@ -45,11 +40,12 @@ from bayestriplet.training.finishing import (
     write_posterior,
 )
 from bayestriplet.training.loader import TrainingImages, make_loader
-from bayestriplet.training.loggers import make_logger
 from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.onnx_start import name_in_files, pixel_values, settle_onnx
 from bayestriplet.training.plan import make_batches, open_images, ranks, resolve
+from bayestriplet.training.processes import Conclude, training_together
 from bayestriplet.training.stopping import Interruption
+from bayestriplet.training.trainer import make_trainer
 from bayestriplet.training.unfreezing import NOTE, unfreeze
 
 PRETRAINED = (
@@ -119,14 +115,17 @@ class TrainingRun:
             self.folder.write_config(self.config)
             write_splits(self.folder, self.images)
         interruption = Interruption(self.folder)
-        try:
-            self._fit(start, interruption)
-        except BaseException as error:
+
+        def conclude(error: BaseException) -> BaseException:
             if self.is_first and not resume and not interruption.has_stepped:
                 shutil.rmtree(self.folder.path, ignore_errors=True)
-            elif isinstance(error, DivergenceError):
-                raise self._keep_diverged(error) from None
-            raise
+                return error
+            return self._keep(error)
+
+        try:
+            self._fit(start, interruption, conclude)
+        except BaseException as error:
+            raise conclude(error) from None
         finally:
             interruption.restore()
         if torch.distributed.is_initialized():
@@ -141,8 +140,12 @@ class TrainingRun:
         check_unchanged(self.folder, self.images)
         return step
 
-    def _keep_diverged(self, error: DivergenceError) -> DivergenceError:
-        """Write down that the training broke down; its metrics are worth a look."""
+    def _keep(self, error: BaseException) -> BaseException:
+        """Say what is there of a training that ended with an error; one that broke down is written down."""
+        if isinstance(error, ProcessError):
+            return ProcessError(f"{error}: go on with bayestriplet train --resume {self.folder.path}")
+        if not isinstance(error, DivergenceError):
+            return error
         if self.is_first:
             self.folder.write_results(diverged(self.config, str(error)))
         return DivergenceError(f"{error}; what was measured until then is in {self.folder.metrics}")
@@ -185,7 +188,7 @@ class TrainingRun:
         first, *others = measure_galleries(rows, galleries, trained, config.seed, self.progress)
         return Measured(first, others, notes)
 
-    def _fit(self, start: int, interruption: Interruption) -> None:
+    def _fit(self, start: int, interruption: Interruption, conclude: Conclude) -> None:
         config, images = self.config, self.images
         if config.devices > 1 and "OMP_NUM_THREADS" not in os.environ:
             torch.set_num_threads(max(1, (os.cpu_count() or 1) // config.devices))
@@ -198,10 +201,10 @@ class TrainingRun:
             images, config.validate_every or 0, config.patience, self.folder, self.on_event
         )
         log = StepLog(self.folder, batches.batches_per_epoch, validation, self.on_event)
-        trainer = self._trainer([validation, log, interruption])
+        trainer = make_trainer(config, self.folder, [validation, log, interruption])
         items = TrainingImages(images, config.seed, bool(config.augment))
         try:
-            with warnings.catch_warnings():
+            with training_together(trainer, conclude), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 trainer.fit(
                     module,
@@ -242,27 +245,6 @@ class TrainingRun:
         for note in notes:
             self.on_event(WarningEvent(str(note.message), is_note=True))
         return module
-
-    def _trainer(self, callbacks: list[Any]) -> Trainer:
-        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-        config, world = self.config, ranks(self.config)[0]
-        has_parameters = bool(METHODS[config.method].learned)
-        strategy = DDPStrategy(find_unused_parameters=has_parameters) if world > 1 else "auto"
-        return Trainer(
-            accelerator="cuda" if torch.cuda.is_available() else "cpu",  # Apple's has no float64
-            devices=config.devices,
-            num_nodes=max(1, world // config.devices),
-            strategy=strategy,
-            max_steps=config.max_steps or 0,
-            max_epochs=1,
-            callbacks=callbacks,
-            logger=make_logger(config.logger, self.folder.path),
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            enable_checkpointing=False,
-            limit_val_batches=0,
-            use_distributed_sampler=False,
-        )
 
     def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return mean and deviation of the pixels, of which vectors have none."""

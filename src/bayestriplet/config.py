@@ -135,14 +135,12 @@ class TrainConfig(BaseModel):
             self._check_vectors()
         elif self.backbone == VECTORS:
             raise ValueError(f"backbone {VECTORS} is for vectors:FILE; {self.data} is no such data")
-        if self.from_scratch and (self.freeze or self.weights is not None):
-            raise ValueError("from_scratch means without weights: do not give freeze or weights with it")
         self._check_onnx()
         if self.unfreeze_from is not None and (self.freeze or self.from_scratch or self.weights is not None):
             raise ValueError("unfreeze_from takes a run's network: give no freeze, from_scratch or weights")
         if self.freeze and not self.is_onnx and self.backbone is not None and ":" in self.backbone:
             raise ValueError("freeze is for the backbones known by name, not for one of your own")
-        if self.freeze and self.width != 1:
+        if self.freeze and self.width != 1 and not self.from_scratch:
             raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
         return self
 

@@ -5,8 +5,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 import bayestriplet as bt
+from bayestriplet.errors import InputError
 from bayestriplet.evaluation.evaluator import Evaluator
 from tests.cli.test_app import run as command
+from tests.data.pictures import make_folder
 
 BACKBONE = "tests.training.networks:small"
 
@@ -82,3 +84,13 @@ def test_with_some_classes_never_trained_on_the_others_have_probabilities(tmp_pa
     assert len(measured.embed_splits(images).test.labels) < len(images.indices("test"))
     assert found.probabilities["posterior"].accuracy.value > 0.6
     assert "reliability.png" in run.figures(tmp_path / "figures", backbone=BACKBONE).paths
+
+
+def test_other_data_can_be_split_by_classes_and_the_runs_own_keep_their_splits(unseen, tmp_path):
+    photos = make_folder(tmp_path / "other", dict.fromkeys("abcdefg", 6), shape=(8, 8, 1))
+    run = unseen
+    found = run.evaluate(str(photos), split_by="class")
+    assert found.gallery.resampled == "classes"
+    assert found.gallery.queries < run.evaluate(str(photos), split="train", split_by="class").gallery.queries
+    with pytest.raises(InputError, match="keeps its splits: --split-by is for other data"):
+        run.evaluate(split_by="class")

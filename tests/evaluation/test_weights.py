@@ -10,7 +10,7 @@ import bayestriplet as bt
 from bayestriplet.data.download import FetchError, cache_folder
 from bayestriplet.errors import DataError, InputError
 from bayestriplet.evaluation import weights
-from bayestriplet.evaluation.weights import PUBLISHED, find_weights, statistics_of
+from bayestriplet.evaluation.weights import PUBLISHED, find_weights, is_official, statistics_of
 from bayestriplet.model.backbone import build_features
 from tests.data.pictures import make_folder
 
@@ -178,3 +178,31 @@ def test_a_wrong_hash_is_one_line_and_leaves_no_run(photos, tmp_path, cache, ser
                  workers=0, max_steps=2)  # fmt: skip
     assert not (tmp_path / "run").exists()
     assert not cache.exists()
+
+
+def test_a_file_with_the_digest_of_official_weights_wants_their_pixel_statistics(tmp_path, monkeypatch):
+    path = tmp_path / "own.pth"
+    path.write_bytes(b"weights")
+    digest = hashlib.sha256(b"weights").hexdigest()
+    assert not is_official("resnet18", str(path))
+    monkeypatch.setitem(PUBLISHED, "resnet18", replace(PUBLISHED["resnet18"], sha256=digest[:8]))
+    assert is_official("resnet18", str(path))
+    assert is_official("resnet18", "imagenet")
+    assert not is_official("resnet18", None)
+    assert not is_official("resnet34", str(path))
+
+
+def test_weights_that_are_not_known_say_how_pixels_are_standardised(tmp_path, cache):
+    del cache
+    torch.save(build_features("resnet18", 3, 1.0)[0].state_dict(), tmp_path / "own.pth")
+    photos = make_folder(tmp_path / "photos", {"a": 8, "b": 8}, shape=(32, 32, 3))
+    events = []
+    options = {"backbone": "resnet18", "weights": str(tmp_path / "own.pth"), "dim": 4, "size": 32}
+    bt.train(str(photos), out=tmp_path / "run", max_steps=1, on_event=events.append, **options)
+    assert any("standardised by the mean and deviation of the training" in str(event) for event in events)
+
+
+def test_what_cannot_be_read_as_weights_says_what_kind_of_error_it_was(tmp_path):
+    (tmp_path / "own.pth").write_bytes(b"garbage")
+    with pytest.raises(InputError, match=r"own.pth cannot be read as weights: \w+Error \("):
+        build_features("resnet18", 3, 1.0, str(tmp_path / "own.pth"))

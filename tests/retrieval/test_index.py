@@ -442,3 +442,22 @@ def test_many_copies_need_more_than_one_look(run, scans, monkeypatch):
     )
     assert len(index.search(scan(1), k=3, exclude_self=True)[0].neighbours) == 3
     assert len(asked) > 1
+
+
+def test_the_own_group_of_an_indexed_query_is_left_out_unless_asked_otherwise(run, scans):
+    rows = [f"{p.relative_to(scans)},{p.parent.name},p{int(p.stem) % 4}" for p in scans.rglob("*.png")]
+    (scans / "list.csv").write_text("path,label,group\n" + "\n".join(rows))
+    index = bt.Index.open(run)
+    index.update(str(scans / "list.csv"))
+    groups = {f"list/{p.relative_to(scans)}": f"p{int(p.stem) % 4}" for p in scans.rglob("*.png")}
+    files = [next(scans.rglob(f"{number}.png")) for number in (10, 21)]  # of groups p2 and p1
+    for answer, own in zip(index.search(files, k=100), ("p2", "p1"), strict=True):
+        assert answer.excluded_group == own
+        assert {groups[one.id] for one in answer.neighbours} == {"p0", "p1", "p2", "p3"} - {own}
+    for options in ({"exclude_group": ""}, {"where": ["group!=p0"]}):
+        (answer,) = index.search(files[0], k=100, **options)
+        assert answer.excluded_group is None
+        assert "p2" in {groups[one.id] for one in answer.neighbours}
+    (stranger,) = index.search(scan(1500), k=100)
+    assert stranger.excluded_group is None
+    assert len(stranger.neighbours) == 100

@@ -6,15 +6,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import create_model
 
+import bayestriplet as bt
 from bayestriplet import BUT, recall_at_k
 from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.data import images
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import InputError
+from bayestriplet.errors import DataError, InputError
 from bayestriplet.training import plan, trials
 from bayestriplet.training.comparison import Comparison, least_runs
 from bayestriplet.training.events import TrialEvent
@@ -305,3 +307,10 @@ def test_the_least_number_of_runs_is_known_before(tmp_path):
     assert len(watcher.made) >= least_runs(2, 2, tune=True) == 22
     assert len(set(watcher.made)) == len(watcher.made)
     assert least_runs(2, 2, tune=False) == 4
+
+
+def test_data_that_cannot_be_read_leave_no_folder_behind(tmp_path):
+    np.savez(tmp_path / "bad.npz", vectors=np.full((20, 3), np.nan), labels=np.arange(20) % 2)
+    with pytest.raises(DataError, match="NaN"):
+        bt.compare(f"vectors:{tmp_path / 'bad.npz'}", out=tmp_path / "out", methods=["but"], tune=False)
+    assert not (tmp_path / "out").exists()

@@ -87,8 +87,7 @@ def encoder_of(weights):
 
 @pytest.mark.parametrize("views", [1, 3])
 def test_features_that_were_stopped_go_on_and_are_the_same(photos, weights, views, monkeypatch, cache):
-    monkeypatch.setattr(feature_module, "BATCH", 8)
-    monkeypatch.setattr(feature_module, "SAVED_EVERY", 1)
+    monkeypatch.setattr(feature_module, "PART", 8)
     monkeypatch.setattr("bayestriplet.evaluation.embeddings.BATCH", 8)
     images, encoder = open_data(str(photos), size=32), encoder_of(weights)
     done = []
@@ -123,6 +122,8 @@ def test_other_images_or_other_weights_are_other_features(photos, weights, tmp_p
         ({}, 64, ("efficientnet-lite0", True, "imagenet", "linear", 224)),
         ({}, 63, ("resnet18", False, None, None, None)),
         ({"from_scratch": True}, 100, ("resnet18", False, None, None, None)),
+        ({"from_scratch": True, "freeze": True}, 100, ("resnet18", False, None, None, None)),
+        ({"from_scratch": True, "weights": "imagenet"}, 100, ("resnet18", False, None, None, None)),
         ({"width": 0.25}, 100, ("resnet18", False, None, None, None)),
         ({"backbone": "resnet34"}, 100, ("resnet34", False, None, None, None)),
         ({"recipe": "paper"}, 100, ("resnet18", False, None, None, None)),
@@ -150,8 +151,6 @@ def test_sets_in_memory_begin_as_before():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"from_scratch": True, "freeze": True}, "from_scratch means without weights"),
-        ({"from_scratch": True, "weights": "imagenet"}, "from_scratch means without weights"),
         ({"freeze": True, "backbone": "mine:net"}, "freeze is for the backbones known by name"),
         ({"freeze": True, "width": 0.25}, "freeze needs the whole width"),
     ],

@@ -44,7 +44,11 @@ def search(
     ] = False,
     exclude_group: Annotated[
         str | None,
-        typer.Option(help="Leave out items of this group (patient, slide).", show_default=False),
+        typer.Option(
+            help="Leave out items of this group (patient, slide). Default: the query's own, if it is an "
+            "item of the index; '' leaves out none.",
+            show_default=False,
+        ),
     ] = None,
     montage: Annotated[
         Path | None, typer.Option(help="PNG file for a picture of the answer.", show_default=False)
@@ -57,12 +61,12 @@ def search(
     from bayestriplet.retrieval.conditions import read_conditions
     from bayestriplet.retrieval.index import Index
 
-    read_conditions(where, exclude_group, option="--where")
+    read_conditions(where, exclude_group or None, option="--where")
     index = Index.open(run, store)
-    index.check_search(k, where, exclude_group)
+    index.check_search(k, where, exclude_group or None)
     answers: list[Answer] = []
     for read in _read(index, queries, montage):
-        found = index.ask(read, k, where=where, exclude_self=exclude_self, exclude_group=exclude_group)
+        found = index.ask_others(read, k, where, exclude_self, exclude_group)
         if montage is not None:
             from bayestriplet.report.montage import write_montage
 
@@ -76,7 +80,7 @@ def search(
         print(json_text.dumps(values[0] if one else values, indent=1))
     elif montage is not None:
         typer.echo(f"{montage}: the query and its nearest neighbours")
-    if exclude_group is not None and not index.has_group(exclude_group):
+    if exclude_group and not index.has_group(exclude_group):
         print(
             f"Note: the index has no group {exclude_group!r}, so that nothing was left out", file=sys.stderr
         )

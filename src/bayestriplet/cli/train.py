@@ -70,16 +70,29 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    split_by: Annotated[
+        str | None,
+        typer.Option(
+            help="How other data without splits are split: item, group, class or class:FILE.csv.",
+            show_default=False,
+        ),
+    ] = None,
     skip_bad: SkipBad = False,
     backbone: Backbone = None,
     json: Json = False,
 ) -> None:
-    """Measure a run: retrieval beside raw pixels and the untrained network, probabilities, novelty."""
+    """Measure a run: retrieval beside raw pixels and what it began with, probabilities, novelty."""
     with progress_events() as on_event:
         from bayestriplet.api import Run as OpenedRun
 
         found = OpenedRun(run).evaluate(
-            data, split=split, gallery=gallery, skip_bad=skip_bad, backbone=backbone, on_event=on_event
+            data,
+            split=split,
+            gallery=gallery,
+            split_by=split_by,
+            skip_bad=skip_bad,
+            backbone=backbone,
+            on_event=on_event,
         )
     if json:
         print(json_text.dumps(found.to_json(), indent=1))

@@ -95,13 +95,14 @@ class Evaluator:
         skip_bad: bool = False,
         backbone: str | None = None,
         progress: Progress | None = None,
+        split_by: str | None = None,
     ) -> None:
         self.run = RunFolder.open(path)
         self.config = self.run.read_config()
         whole = load_encoder(self.run.model, trusted=backbone)
         self.whole = whole
         self.encoder: Encoder | HeadEncoder = HeadEncoder(whole) if self.config.freeze else whole
-        self.skip_bad, self.progress = skip_bad, progress
+        self.skip_bad, self.progress, self.split_by = skip_bad, progress, split_by
         self.vectors = remember(
             lambda items: embed_with(self.encoder, items.images.default_workers(), progress)(items)
         )
@@ -123,7 +124,9 @@ class Evaluator:
 
         For a run with a frozen network they are read as its features, which are computed once.
         """
-        images, novel = open_with_novel(self.run, name, self.encoder.info, self.skip_bad, self.progress)
+        images, novel = open_with_novel(
+            self.run, name, self.encoder.info, self.skip_bad, self.progress, self.split_by
+        )
         if not self.config.freeze:
             return images, novel
         parts = [

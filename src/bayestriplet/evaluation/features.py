@@ -23,9 +23,9 @@ from bayestriplet.evaluation.embeddings import BATCH, image_batches
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.runs.encoder_files import fingerprint
 
-FORMAT = 1
+FORMAT = 2
 VIEWS = 4  # of a training image whose variations are wanted: as it is, and three varied
-SAVED_EVERY = 10  # batches between two notes of how far it is
+PART = 64  # images between two notes of how far it is
 
 
 def with_features(
@@ -104,15 +104,14 @@ def _fill(
     """Compute the rows from ``done`` on."""
     rows = np.arange(done, len(images))
     encoder.eval()
-    for number, batch in enumerate(image_batches(images, rows, workers)):
+    for batch in image_batches(images, rows, workers, PART):
         part = slice(done, done + len(batch))
         for view in range(table.shape[1]):
             generator = torch.Generator().manual_seed(1_000_003 * view + done)
             varied = augment(batch, images.kind, generator) if view else batch
             table[part, view] = encoder.describe(varied).numpy()
         done += len(batch)
-        if number % SAVED_EVERY == 0:
-            write_text(note, json.dumps({"done": done}))
+        write_text(note, json.dumps({"done": done}))
         report(progress, "Computing features", done, len(images))
 
 

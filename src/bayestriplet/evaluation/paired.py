@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 MEASURES = ("recall@1", "recall@4", "recall@8", "recall@16")
+MORE = ("r-precision", "map@r")  # which comparisons of earlier versions do not have
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ def rows_of(summary: dict[str, Any]) -> list[Row]:
     rows = []
     for method, entry in summary["methods"].items():
         seeds = list(entry["seeds"].values())
-        values = {measure: tuple(seed[measure] for seed in seeds) for measure in MEASURES}
+        measures = [*MEASURES, *(name for name in MORE if all(name in seed for seed in seeds))]
+        values = {measure: tuple(seed[measure] for seed in seeds) for measure in measures}
         seconds = float(np.mean([seed["seconds"] for seed in seeds]))
         rows.append(Row(method, values, seconds, entry["chosen"]))
     return rows

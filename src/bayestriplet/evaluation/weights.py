@@ -54,6 +54,13 @@ def statistics_of(backbone: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return STATISTICS["resnet" if backbone.startswith("resnet") else backbone]
 
 
+def is_official(backbone: str, weights: str | None) -> bool:
+    """Whether weights are those published for ImageNet: by name, or a file that has their digest."""
+    if weights is None or weights == IMAGENET:
+        return weights == IMAGENET
+    return backbone in PUBLISHED and _is_right(Path(weights), PUBLISHED[backbone])
+
+
 def find_weights(backbone: str, weights: str | None, progress: Progress | None = None) -> str | None:
     """Return the file of the weights that are asked for: a path, or "imagenet", which is fetched once."""
     if weights != IMAGENET:

@@ -151,7 +151,9 @@ def _read_state(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise InputError(f"{path} cannot be read as weights: {reason_of(error)}") from None
+        raise InputError(
+            f"{path} cannot be read as weights: {type(error).__name__} ({reason_of(error)[:100]})"
+        ) from None
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InputError(f"{path} holds no state dict: tensors by name are needed")
     return state

@@ -9,10 +9,11 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bayestriplet.evaluation.paired import MEASURES, Row, difference, rank
+from bayestriplet.evaluation.paired import MEASURES, MORE, Row, difference, rank
 
 MEASURED = "Queries: the test items; gallery: the other test items"
-CHOSEN = 8  # the column of the chosen options
+HEADINGS = {"r-precision": "R-prec", "map@r": "MAP@R"}
+CHOSEN, PRINTED = 8, 9  # the columns of the chosen options and of the paper's figures
 # Table I (MNIST) and Table II (colorectal cancer) of the paper: Recall@1, 4, 8, 16 in percent.
 PAPER = {
     "mnist": {
@@ -67,7 +68,9 @@ def describe_regime(settings: dict[str, Any]) -> str:
 def cells(rows: list[Row], data: str) -> list[list[str]]:
     """Return the table's cells, a list a method, best first; the first list holds the headings."""
     ranked = rank(rows)
+    more = [name for name in MORE if all(name in row.values for row in rows)]
     out = [["", "method", "R@1", "to the best", "R@4", "R@8", "R@16", "s", "chosen", "paper"]]
+    out[0] += [HEADINGS[name] for name in more]
     for number, row in enumerate(ranked, 1):
         gap = difference(row, ranked[0])
         recalls = [f"{row.mean(measure):.2f}" for measure in MEASURES]
@@ -76,7 +79,10 @@ def cells(rows: list[Row], data: str) -> list[list[str]]:
         printed = paper_recall(row.method, data)
         seconds = f"{row.seconds:.0f}"
         out.append(
-            [str(number), row.method, recalls[0], apart, *recalls[1:], seconds, describe(row.chosen), printed]
+            [
+                *(str(number), row.method, recalls[0], apart, *recalls[1:], seconds, describe(row.chosen)),
+                *(printed, *(f"{row.mean(name):.2f}" for name in more)),
+            ]
         )
     return out
 
@@ -98,7 +104,7 @@ def floor_cells(floors: dict[str, dict[str, float]]) -> list[list[str]]:
 
 def _floor(scores: dict[str, float]) -> list[str]:
     first, *others = (f"{scores[measure]:.2f}" for measure in MEASURES)
-    return [first, "", *others, "", "", ""]
+    return [first, "", *others, "", "", "", *(f"{scores[name]:.2f}" for name in MORE if name in scores)]
 
 
 def to_markdown(table: list[list[str]]) -> str:
@@ -116,8 +122,13 @@ def to_csv(table: list[list[str]]) -> str:
 
 
 def to_rich(table: list[list[str]], title: str, caption: str | None = None) -> Table:
-    """Return cells as a table for a terminal of 80 columns: without the options that tuning chose."""
-    head, *rows = ([cell for i, cell in enumerate(row) if i != CHOSEN] for row in table)
+    """Return cells as a table for a terminal of 80 columns: without the options that tuning chose.
+
+    Nor with the paper's figures where it has none.
+    """
+    is_printed = any(row[PRINTED] not in ("-", "") for row in table[1:])
+    left_out = (CHOSEN,) if is_printed else (CHOSEN, PRINTED)
+    head, *rows = ([cell for i, cell in enumerate(row) if i not in left_out] for row in table)
     out = Table(
         title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD,
         pad_edge=False, padding=(0, 1, 0, 0),

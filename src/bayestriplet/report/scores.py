@@ -74,11 +74,12 @@ def _new_table(title: str, caption: str | None, first: str, *headings: str) -> T
         padding=(0, 0, 0, 1),
         pad_edge=False,
     )
-    table.add_column(first, no_wrap=True)
+    table.add_column(first)  # may take two lines, so that no figure is cut
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
 def _cell(score: Score) -> str:
-    return f"[bold]{100 * score.value:.1f}[/][dim]±{50 * (score.high - score.low):.1f}[/]"
+    half = 50 * (score.high - score.low)
+    return f"[bold]{100 * score.value:.1f}[/][dim]±{half:.{0 if half >= 9.95 else 1}f}[/]"

@@ -68,11 +68,38 @@ class Index:
         vectors:FILE, vectors:FILE#ROW or #ID, ids of items, or arrays (n, F). ``where`` asks
         for items of a label, group or source: ``{"label": "TUM"}``, or texts such as ``["group!=P7"]``.
         ``exclude_self`` leaves out items whose pixels are those of the query, ``exclude_group`` those
-        of a group; items without a group stay.
+        of a group; items without a group stay. For a query that is an item of the index, its own group is
+        left out if none is named; ``exclude_group=""`` leaves out none.
         """
-        self.check_search(k, where, exclude_group)
-        read = self.read(queries)
-        return self.ask(read, k, where=where, exclude_self=exclude_self, exclude_group=exclude_group)
+        self.check_search(k, where, exclude_group or None)
+        return self.ask_others(self.read(queries), k, where, exclude_self, exclude_group)
+
+    def ask_others(
+        self, queries: Queries, k: int, where: Where | None = None, exclude_self: bool = False,
+        exclude_group: str | None = None,
+    ) -> list[Answer]:  # fmt: skip
+        """Return an answer for every query that was read already, without the query's own group."""
+        groups: list[str] = [exclude_group or ""] * len(queries.names)
+        if exclude_group is None and not any(one.field == "group" for one in read_conditions(where)):
+            groups = self._own_groups(queries)
+        answers: dict[int, Answer] = {}
+        for group in dict.fromkeys(groups):
+            rows = [i for i, one in enumerate(groups) if one == group]
+            found = self.ask(
+                queries.take(rows), k, where=where, exclude_self=exclude_self, exclude_group=group or None
+            )
+            answers |= dict(zip(rows, found, strict=True))
+        return [answers[row] for row in range(len(groups))]
+
+    def _own_groups(self, queries: Queries) -> list[str]:
+        """Return the group of the indexed item that each query is, empty where it is none."""
+        if queries.hashes is None:
+            return [""] * len(queries.names)
+        found = self.store.search(queries.vectors, 1, ())
+        return [
+            hits[0].item.group if hits and hits[0].item.hash == own else ""
+            for hits, own in zip(found, queries.hashes, strict=True)
+        ]
 
     def read(self, queries: Any) -> Queries:
         """Return queries as vectors; where items are vectors, also an item of the index by its id."""

@@ -35,6 +35,11 @@ class Queries:
     """(n, size, size, C) as the encoder sees them."""
     paths: tuple[Path, ...] | None = None
 
+    def take(self, rows: Sequence[int]) -> "Queries":
+        """Return the names, vectors and hashes of some of them."""
+        hashes = None if self.hashes is None else tuple(self.hashes[i] for i in rows)
+        return Queries(tuple(self.names[i] for i in rows), self.vectors[list(rows)], hashes)
+
     def parts(self, number: int) -> "Iterator[Queries]":
         """Yield the names, vectors and hashes of so many queries at a time."""
         for start in range(0, len(self.names), number):

@@ -1,6 +1,8 @@
 """The folder of a comparison: what it is for, what was found, and every run."""
 
+import contextlib
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,13 @@ class ComparisonFolder:
         except OSError as error:
             raise InputError(f"{self.path} cannot be used for a comparison: {error.strerror}") from None
         _write_json(self.settings, settings)
+
+    def abandon(self) -> None:
+        """Take back what :meth:`claim` and the decoding of images have written."""
+        self.settings.unlink(missing_ok=True)
+        shutil.rmtree(self.images, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write what was found."""

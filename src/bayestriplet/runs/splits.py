@@ -12,7 +12,7 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import DataError
+from bayestriplet.errors import DataError, InputError
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.inputs import check_inputs, check_kind
@@ -69,14 +69,23 @@ def open_run_data(
 
 
 def open_with_novel(
-    run: RunFolder, data: str, info: EncoderInfo, skip_bad: bool = False, progress: Progress | None = None
-) -> tuple[LabelledImages, LabelledImages | None]:
-    """Open some data for a run, and the items of the classes held out of its training apart from them."""
+    run: RunFolder, data: str, info: EncoderInfo, skip_bad: bool = False, progress: Progress | None = None,
+    split_by: str | None = None,
+) -> tuple[LabelledImages, LabelledImages | None]:  # fmt: skip
+    """Open some data for a run, and the items of the classes held out of its training apart from them.
+
+    Data that are not the run's own are split as ``split_by`` says, where they have no splits.
+    """
     check_kind(info, data)
     config = run.read_config()
+    if split_by is not None and data == config.data:
+        raise InputError(
+            f"{run.path} was trained on {data} and keeps its splits: --split-by is for other data"
+        )
     skip_bad = skip_bad or (data == config.data and config.skip_bad)
     # Of the run's own data the recorded splits count: any division does until then, and needs no file.
-    split_by = "item" if data == config.data and config.split_by is not None else None
+    if data == config.data and config.split_by is not None:
+        split_by = "item"
     images = open_data(
         data, seed=config.seed, split_by=split_by, size=info.size or None, skip_bad=skip_bad,
         follow_links=config.follow_links, progress=progress,

@@ -12,7 +12,7 @@ from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluate import embedders, select_items
 from bayestriplet.evaluation.features import with_features
 from bayestriplet.evaluation.galleries import Gallery, measure_galleries
-from bayestriplet.evaluation.paired import MEASURES
+from bayestriplet.evaluation.paired import MEASURES, MORE
 from bayestriplet.methods import LADDERS, TUNED
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.comparison_folder import ComparisonFolder
@@ -49,7 +49,16 @@ class Comparison:
                 on_event(WarningEvent(note, is_note=True))
             return replace(self, base=settled).run(out, jobs, on_event)
         folder = ComparisonFolder(out)
+        is_new = not folder.settings.is_file()
         folder.claim(self._settings())
+        try:
+            return self._run(folder, jobs, on_event)
+        except BaseException:
+            if is_new and not folder.runs.exists():  # nothing was trained: the folder is as before
+                folder.abandon()
+            raise
+
+    def _run(self, folder: ComparisonFolder, jobs: int, on_event: OnEvent) -> dict[str, Any]:
         options = _Options(folder.images)
         chosen, searched = self._choose(folder, options, jobs, on_event)
         trials = [
@@ -98,7 +107,7 @@ class Comparison:
             scores = found["test"][trial.config.method]
             learning = read_metrics(folder.run(trial.name).metrics).validations
             entry["seeds"][str(trial.config.seed)] = {
-                **{measure: 100 * scores[measure]["value"] for measure in MEASURES},
+                **{measure: 100 * scores[measure]["value"] for measure in (*MEASURES, *MORE)},
                 "validation": learning[-1][2] if learning else None,
                 "seconds": found["seconds"],
                 "learning": learning,
@@ -150,7 +159,8 @@ def _measure_floors(folder: ComparisonFolder, trial: Trial) -> dict[str, dict[st
     del rows["trained"]
     (found,) = measure_galleries(rows, [Gallery(queries)], queries.labels, config.seed)
     floors = {
-        name: {measure: 100 * row[measure].value for measure in MEASURES} for name, row in found.rows.items()
+        name: {measure: 100 * row[measure].value for measure in (*MEASURES, *MORE)}
+        for name, row in found.rows.items()
     }
     folder.write_floors(trial.name, floors)
     return floors

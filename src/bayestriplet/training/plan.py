@@ -46,6 +46,8 @@ def choose_start(config: TrainConfig, images: LabelledImages) -> TrainConfig:
     if images.length:
         head = {"backbone": VECTORS, "freeze": True, "head": config.head or "linear"}
         return config.model_copy(update=head)
+    if config.from_scratch:  # always accepted: whatever else was asked for cannot be had, or is not wanted
+        config = config.model_copy(update={"weights": None, "freeze": False})
     frozen, backbone = config.freeze, config.backbone
     is_silent = backbone is None and config.weights is None and not config.from_scratch and config.width == 1
     if is_silent and not frozen and config.recipe == "default":

@@ -20,7 +20,7 @@ from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import Vectors, embed_with, embedders, remember, select_items
 from bayestriplet.evaluation.features import VIEWS, with_features
 from bayestriplet.evaluation.galleries import Gallery, list_galleries, measure_galleries
-from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
+from bayestriplet.evaluation.weights import find_weights, is_official, statistics_of
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import split_output
@@ -51,6 +51,10 @@ from bayestriplet.training.unfreezing import NOTE, unfreeze
 PRETRAINED = (
     "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
     "trained on ImageNet; --from-scratch trains a ResNet-18 from nothing, --head mlp a larger head"
+)
+OWN_STATISTICS = (
+    "the weights are none that are known by their digest: pixels are standardised by the mean and deviation "
+    "of the training images"
 )
 HEAD = "{}: a {} head is trained on them"
 
@@ -253,8 +257,10 @@ class TrainingRun:
             return (), ()
         if config.is_onnx:
             return pixel_values(config)
-        if config.weights == IMAGENET:
+        if is_official(config.backbone or "", config.weights):
             return statistics_of(config.backbone or "")
+        if config.weights is not None:
+            self.on_event(WarningEvent(OWN_STATISTICS, is_note=True))
         return pixel_statistics(images, images.indices("train"), config.workers or 0)
 
     def _info(self) -> EncoderInfo:

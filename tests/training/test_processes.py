@@ -227,7 +227,19 @@ def test_an_image_that_cannot_be_read_by_one_rank_ends_all_with_one_line(ranks, 
         pixels = (digits.images[i] * 15).astype("uint8")
         Image.fromarray(pixels).save(of_class / f"{i}.png")
     out = tmp_path / "run"
-    options = [*SMALL, "--max-steps", "100000", "--patience", "0", "--workers", "1"]
+    options = [
+        *SMALL[:-4],
+        "--validate-every",
+        "5",
+        "--max-steps",
+        "100000",
+        "--patience",
+        "0",
+        "--workers",
+        "1",
+        "--size",
+        "8",
+    ]
     command = [COMMAND, "train", tmp_path / "scans", *options, "--devices", str(ranks), "--out", out]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()

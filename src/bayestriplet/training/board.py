@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,12 +72,14 @@ class FolderBoard:
 
     def post(self, failure: Failure) -> bool:
         """Leave a failure, complete from the moment it can be seen."""
-        own = self.folder / f"failure-{os.getpid()}"
+        own = self.folder / f"failure-{os.getpid()}-{threading.get_ident()}"
         try:
             own.write_text(json.dumps(asdict(failure)))
             os.link(own, self.folder / "failure")
-        except OSError:
+        except OSError:  # there is one, or the folder is gone
             return False
+        finally:
+            own.unlink(missing_ok=True)  # it shares its content with the link
         return True
 
     def read(self) -> Failure | None:

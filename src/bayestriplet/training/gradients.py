@@ -1,7 +1,5 @@
 """The mean of all ranks' gradients, the same to the last bit however they are grouped."""
 
-from typing import Any
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -19,7 +17,7 @@ def average_in_order(model: nn.Module | None) -> None:
         model.register_comm_hook(None, _average)
 
 
-def _average(state: None, bucket: Any) -> Future[Tensor]:
+def _average(state: None, bucket: dist.GradBucket) -> Future[Tensor]:  # type: ignore[name-defined]
     """Average a group of gradients, as a hook of DDP."""
     del state
     done: Future[Tensor] = Future()

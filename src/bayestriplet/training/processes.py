@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -75,7 +77,7 @@ def training_together(trainer: "Trainer", conclude: Conclude) -> Iterator[None]:
         return
     world, environment = trainer.world_size, trainer.strategy.cluster_environment
     if environment.creates_processes_externally:
-        with _explaining(_joined[0] if _joined else None, conclude):
+        with _outlasting_torchrun(), _explaining(_joined[0] if _joined else None, conclude):
             yield
         return
     folder = Path(tempfile.mkdtemp(prefix="bayestriplet-"))
@@ -91,6 +93,20 @@ def training_together(trainer: "Trainer", conclude: Conclude) -> Iterator[None]:
         finally:
             watcher.stop()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _outlasting_torchrun() -> Iterator[None]:
+    """Let a process say why it ends: torchrun sends SIGTERM to all others as soon as one was killed.
+
+    During the steps the training handles the signal itself, until its end is explained.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others cannot handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

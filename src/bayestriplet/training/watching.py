@@ -32,11 +32,21 @@ class Watcher:
         self.parent = os.getppid()
         self.failure: Failure | None = None
         self.conclude: Callable[[BaseException], BaseException] = lambda error: error
-        self.speaks = self.first_started_all and rank == FIRST
-        """Whether this process prints the failure: the first, or under torchrun who failed first."""
+        self.failed_first = False
         self.known, self.over = threading.Event(), threading.Event()
         self._pulses: dict[int, tuple[int, int]] = {}  # of a rank: what it was, and for how many looks
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process prints the failure: the first, or under torchrun who failed first."""
+        if not self.first_started_all:
+            return self.failed_first
+        return self.rank == FIRST or (self.rank == FIRST + 1 and self._is_orphan())
+
+    def _is_orphan(self) -> bool:
+        """Whether the first process has started this one, and is gone."""
+        return self.rank != FIRST and self.first_started_all and os.getppid() != self.parent
 
     def start(self) -> "Watcher":
         """Begin to watch."""
@@ -69,7 +79,7 @@ class Watcher:
             self.failure = self.board.read() or failure
         except RuntimeError:  # the store is gone
             is_first, self.failure = True, failure
-        self.speaks = self.speaks or (is_first and not self.first_started_all)
+        self.failed_first = self.failed_first or is_first
         self.known.set()
 
     def _watch(self) -> None:
@@ -96,8 +106,7 @@ class Watcher:
             self._look_at_others()
         except RuntimeError as error:
             self._lose(f"torchrun does not answer: {reason_of(error)}")
-        if self.rank != FIRST and self.first_started_all and os.getppid() != self.parent:
-            self.speaks = self.rank == FIRST + 1
+        if self._is_orphan():
             self._lose("the process of rank 0 was killed")
 
     def _lose(self, text: str) -> None:

@@ -140,7 +140,7 @@ class TrainConfig(BaseModel):
         self._check_onnx()
         if self.unfreeze_from is not None and (self.freeze or self.from_scratch or self.weights is not None):
             raise ValueError("unfreeze_from takes a run's network: give no freeze, from_scratch or weights")
-        if self.freeze and not self.is_onnx and self.backbone is not None and ":" in self.backbone:
+        if self.freeze and self.is_code:
             raise ValueError("freeze is for the backbones known by name, not for one of your own")
         if self.freeze and self.width != 1:
             raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
@@ -162,6 +162,11 @@ class TrainConfig(BaseModel):
     def is_onnx(self) -> bool:
         """Whether the backbone is an ONNX file."""
         return self.backbone is not None and self.backbone.startswith("onnx:")
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the backbone is a factory of the user's, package:factory."""
+        return self.backbone is not None and ":" in self.backbone and not self.is_onnx
 
     def _check_onnx(self) -> None:
         inputs = ("backbone_sha256", "input_mean", "input_deviation", "input_range")

@@ -32,10 +32,11 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from bayestriplet.service.app import make_app
+    from bayestriplet.service.app import Service, make_app
     from bayestriplet.service.catalogue import Catalogue
 
     catalogue = Catalogue(run, store)
+    service = Service(catalogue)
     indexed = catalogue.index.store.version() is not None
 
     class Server(uvicorn.Server):
@@ -43,9 +44,13 @@ def _run(
             await super().startup(sockets)
             announce(_address(listening), indexed)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            service.stop_soon()
+            await super().shutdown(sockets)
+
     start_logging()
     config = uvicorn.Config(
-        make_app(catalogue, token), log_config=None, access_log=False, server_header=False,
+        make_app(catalogue, token, service), log_config=None, access_log=False, server_header=False,
         lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=30,
     )  # fmt: skip
     # The server stops on these signals and raises them again, for whoever was there before: nobody.

@@ -40,11 +40,10 @@ from bayestriplet.service.pages import page_files
 from bayestriplet.service.pictures import read_picture
 from bayestriplet.service.questions import Question
 from bayestriplet.service.refusals import RefusalError, refuse
-from bayestriplet.service.uploads import MOST_BYTES, Asked, read_replay, read_search, write_replay
+from bayestriplet.service.uploads import MOST_BYTES, Asked, Held, read_replay, read_search, write_replay
 
 BATCH = 32  # queries that go through the encoder together
 MOST_GROUPS = 1000  # whose names are sent
-UPLOADS = 16  # that are read and decoded at a time; others wait their turn, unread
 DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
 BUSY_GRACE = 1.0  # seconds that images may take to be decoded when the server stops
 
@@ -64,7 +63,7 @@ class Service:
         self.reading = ThreadPoolExecutor(DECODERS, "read")
         self.decoding = ThreadPoolExecutor(DECODERS, "decode")
         self.decoders = Decoders(DECODERS)
-        self.uploads = asyncio.Semaphore(UPLOADS)
+        self.held = Held()
         self.answers = Batcher(catalogue.answer, self.encoding, BATCH)
         self.items = Batcher(catalogue.find, self.reading, 1000)
         self.thumbnails = Batcher(catalogue.thumbnails, self.reading, 1000)
@@ -184,8 +183,8 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
         openapi_extra={"requestBody": SEARCH_FORM},
     )  # fmt: skip
     async def search(request: Request) -> Response:
-        async with service.uploads:
-            placed, thumbnail = await service.search(await read_search(request))
+        with service.held.upload() as add:
+            placed, thumbnail = await service.search(await read_search(request, add))
         return JSONResponse(_to_json(placed, thumbnail))
 
     @app.get("/api/items/{id:path}/image", responses=ERRORS, summary="The picture of an item")

@@ -11,6 +11,8 @@ from bayestriplet.service.guard import is_loopback
 from bayestriplet.service.logs import log, start_logging
 
 GRACE = 5  # seconds that requests may take to end when the server stops
+KEEP_ALIVE = 10  # seconds that a connection is kept for a further request
+LONGEST_HEAD = 32 * 2**10  # bytes of a request before its body
 Announce = Callable[[str, bool], None]
 
 
@@ -34,6 +36,7 @@ def _run(
 
     from bayestriplet.service.app import Service, make_app
     from bayestriplet.service.catalogue import Catalogue
+    from bayestriplet.service.connections import MOST, BoundedConnection, limit_log
 
     catalogue = Catalogue(run, store)
     service = Service(catalogue)
@@ -49,9 +52,11 @@ def _run(
             await super().shutdown(sockets)
 
     start_logging()
+    limit_log()
     config = uvicorn.Config(
         make_app(catalogue, token, service), log_config=None, access_log=False, server_header=False,
-        lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=30,
+        lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=KEEP_ALIVE,
+        http=BoundedConnection, limit_concurrency=MOST, h11_max_incomplete_event_size=LONGEST_HEAD,
     )  # fmt: skip
     # The server stops on these signals and raises them again, for whoever was there before: nobody.
     for one in (signal.SIGINT, signal.SIGTERM):

@@ -16,6 +16,7 @@ from bayestriplet.evaluation.paired import MEASURES
 from bayestriplet.methods import LADDERS, TUNED
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.comparison_folder import ComparisonFolder
+from bayestriplet.runs.lock import holding
 from bayestriplet.runs.metrics import read_metrics
 from bayestriplet.training.events import OnEvent, WarningEvent
 from bayestriplet.training.onnx_start import settle_onnx
@@ -50,6 +51,10 @@ class Comparison:
             return replace(self, base=settled).run(out, jobs, on_event)
         folder = ComparisonFolder(out)
         folder.claim(self._settings())
+        with holding(out):
+            return self._run(folder, jobs, on_event)
+
+    def _run(self, folder: ComparisonFolder, jobs: int, on_event: OnEvent) -> dict[str, Any]:
         options = _Options(folder.images)
         chosen, searched = self._choose(folder, options, jobs, on_event)
         trials = [

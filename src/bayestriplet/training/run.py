@@ -200,9 +200,7 @@ class TrainingRun:
         batches.start = start
         module = self._module(self._encoder())
         images = self.images  # of a frozen network, its features
-        validation = Validation(
-            images, config.validate_every or 0, config.patience, self.folder, self.on_event
-        )
+        validation = Validation(images, config.validate_every or 0, config.patience, self.on_event)
         log = StepLog(self.folder, batches.batches_per_epoch, validation, self.on_event)
         trainer = self._trainer([validation, log, interruption])
         items = TrainingImages(images, config.seed, bool(config.augment))

@@ -80,3 +80,20 @@ def test_a_file_of_class_splits_means_the_same_from_any_folder(tmp_path, monkeyp
         InputError, match=r"train: split_by must be item, .*; got 'clas'; did you mean 'class'"
     ):
         make_config({"data": "digits", "split_by": "clas"}, "train")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["per_class", "imbalance", "margin", "temperature", "draw_classes", "batch_size", "loss_rate",
+     "max_epochs", "max_steps", "validate_every", "patience", "workers", "devices", "dim", "size", "seed"],
+)  # fmt: skip
+def test_every_number_has_an_upper_bound(name):
+    with pytest.raises(InputError, match=f"run.toml: {name}: input should be less than .*; got 10000000"):
+        make_config({"data": "mnist", name: 10**20}, "run.toml")
+
+
+@pytest.mark.parametrize("name", ["lr", "margin", "imbalance", "label_noise"])
+def test_numbers_are_finite(name):
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(InputError, match=f"run.toml: {name}: input should be"):
+            make_config({"data": "mnist", name: value}, "run.toml")

@@ -92,3 +92,20 @@ def test_an_option_of_before_is_refused_with_the_one_that_replaced_it():
 def test_a_run_that_saved_an_option_of_before_still_opens(tmp_path):
     (tmp_path / "config.toml").write_text('data = "digits"\nnum_negatives = 32\n')
     assert RunFolder(tmp_path).read_config().draw_classes is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["per_class", "imbalance", "margin", "temperature", "draw_classes", "batch_size", "loss_rate",
+     "max_epochs", "max_steps", "validate_every", "patience", "workers", "devices", "dim", "size", "seed"],
+)  # fmt: skip
+def test_every_number_has_an_upper_bound(name):
+    with pytest.raises(InputError, match=f"run.toml: {name}: input should be less than .*; got 10000000"):
+        make_config({"data": "mnist", name: 10**20}, "run.toml")
+
+
+@pytest.mark.parametrize("name", ["lr", "margin", "imbalance", "label_noise"])
+def test_numbers_are_finite(name):
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(InputError, match=f"run.toml: {name}: input should be"):
+            make_config({"data": "mnist", name: value}, "run.toml")

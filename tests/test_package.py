@@ -28,7 +28,7 @@ LAYERS = [
 HOMES = {  # third-party libraries, and the parts that may import them
     "pytorch_metric_learning": {"triplets"},
     "faiss": {"evaluation", "retrieval"},
-    "filelock": {"evaluation", "retrieval"},
+    "filelock": {"evaluation", "retrieval", "runs"},
     "onnx": {"model"},
     "onnxruntime": {"model"},
     "onnxscript": {"model"},

@@ -50,7 +50,8 @@ def train(
         data: mnist, digits, pathmnist:FILE.npz, crc:FOLDER, vectors:FILE, a folder, or a CSV manifest.
         out: the folder of the run, new or empty.
         config: a TOML file with any of the options; those given here win.
-        resume: the folder of a run that was stopped, to go on with it.
+        resume: the folder of a run that was stopped, to go on with it; a backbone that is code,
+            package:factory, is run only if it is given here again.
         on_event: called with every step, validation, phase and warning; ``print`` will do.
         **options: every option of ``bayestriplet train``, with underscores: method="bunca", max_steps=500.
 
@@ -92,6 +93,11 @@ def _check_training(
     if "unfreeze_from" in values and resume is None:
         values = with_frozen_run(values, given)
     checked = make_config(values, str(source or "train"))
+    if resume is not None and checked.is_code and "backbone" not in given:
+        raise InputError(
+            f"{source} needs the backbone {checked.backbone!r}, which is code: "
+            f"give --backbone {checked.backbone} to run it"
+        )
     if out is None:
         raise InputError("--out is missing: name a folder for the run, such as --out runs/first")
     if resume is None and "LOCAL_RANK" not in os.environ:

@@ -16,13 +16,14 @@ ITEMS_OF_THE_PAPER = 5
 EPOCHS_OF_THE_PAPER = 50
 LEAST_STEPS = 500  # of a training without limits, however few its images
 RATE_UNFROZEN = 5e-4  # of a head that is trained already; its backbone learns at a tenth of it
+MOST, MOST_STEPS = 1_000_000, 1_000_000_000  # of numbers that have no closer bound
 LEAST_INTERVAL = 50  # steps between validations by default
 
 
 class TrainConfig(BaseModel):
     """Everything that decides a training run. None stands for the recipe's or the data's own value."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     data: str = Field(
         description="mnist, digits, pathmnist:FILE.npz, crc:FOLDER, omniglot:FOLDER, cub:FOLDER, "
@@ -36,13 +37,12 @@ class TrainConfig(BaseModel):
         "which names the split of every class.",
     )
     per_class: int | None = Field(
-        None, ge=1, description="Few labels: train on at most this many items per class."
+        None, ge=1, le=MOST, description="Few labels: train on at most this many items per class."
     )
     imbalance: float | None = Field(
-        None,
-        ge=1,
+        None, ge=1, le=MOST,
         description="Long tail: keep 1/R of the training items of the last class, all of the first.",
-    )
+    )  # fmt: skip
     label_noise: float = Field(0.0, ge=0, lt=1, description="Share of training items given a wrong label.")
     without: str | None = Field(
         None,
@@ -87,43 +87,45 @@ class TrainConfig(BaseModel):
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
     normalize: bool | None = Field(None, description="Put embeddings on the unit sphere.")
     margin: float | None = Field(
-        None, ge=0, description=f"Of {listed(having('margin'))}; 0 is the soft margin of bh."
+        None, ge=0, le=MOST, description=f"Of {listed(having('margin'))}; 0 is the soft margin of bh."
     )
-    temperature: float | None = Field(None, gt=0, description=f"Of {listed(having('temperature'))}.")
+    temperature: float | None = Field(None, gt=0, le=MOST, description=f"Of {listed(having('temperature'))}.")
     draw_classes: int | None = Field(
         None,
         ge=2,
+        le=MOST,
         description=f"Of {listed(having('draw_classes'))}: classes that a step draws from at most, "
         f"the batch's and the nearest to them. Default: {DRAW_CLASSES}.",
     )
     augment: bool | None = Field(None, description="Vary the training images.")
     batch_size: int | None = Field(
-        None, ge=2, description="Items per batch; rounded up to the same number per class."
+        None, ge=2, le=MOST, description="Items per batch; rounded up to the same number per class."
     )
     lr: float | None = Field(None, gt=0, description="Learning rate of Adam.")
     loss_rate: float | None = Field(
-        None,
-        gt=0,
+        None, gt=0, le=MOST,
         description=f"Of {listed(having('loss_rate'))}: how many times faster their loss learns.",
-    )
+    )  # fmt: skip
     max_epochs: int | None = Field(
         None,
         ge=1,
+        le=MOST,
         description=f"Passes over the training images, at most. Default: {EPOCHS_OF_THE_PAPER}, and at least "
         f"{LEAST_STEPS} steps.",
     )
-    max_steps: int | None = Field(None, ge=1, description="Batches, at most.")
+    max_steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="Batches, at most.")
     validate_every: int | None = Field(
         None,
         ge=0,
+        le=MOST_STEPS,
         description=f"Steps between validations; 0: never. Default: an epoch, and at least {LEAST_INTERVAL}.",
     )
     patience: int = Field(
-        10, ge=0, description="Stop after this many validations without progress; 0: never."
+        10, ge=0, le=MOST_STEPS, description="Stop after this many validations without progress; 0: never."
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Of the splits, the network, the batches and the draws.")
-    workers: int | None = Field(None, ge=0, description="Processes that decode images.")
-    devices: int = Field(1, ge=1, description="Processes that train, or GPUs.")
+    workers: int | None = Field(None, ge=0, le=256, description="Processes that decode images.")
+    devices: int = Field(1, ge=1, le=256, description="Processes that train, or GPUs.")
     logger: Literal["tensorboard", "csv", "wandb"] = Field(
         "tensorboard", description="What Lightning logs to beside metrics.csv: tensorboard, csv or wandb."
     )
@@ -138,7 +140,7 @@ class TrainConfig(BaseModel):
         self._check_onnx()
         if self.unfreeze_from is not None and (self.freeze or self.from_scratch or self.weights is not None):
             raise ValueError("unfreeze_from takes a run's network: give no freeze, from_scratch or weights")
-        if self.freeze and not self.is_onnx and self.backbone is not None and ":" in self.backbone:
+        if self.freeze and self.is_code:
             raise ValueError("freeze is for the backbones known by name, not for one of your own")
         if self.freeze and self.width != 1 and not self.from_scratch:
             raise ValueError("freeze needs the whole width: there are no weights of narrower networks")
@@ -160,6 +162,11 @@ class TrainConfig(BaseModel):
     def is_onnx(self) -> bool:
         """Whether the backbone is an ONNX file."""
         return self.backbone is not None and self.backbone.startswith("onnx:")
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the backbone is a factory of the user's, package:factory."""
+        return self.backbone is not None and ":" in self.backbone and not self.is_onnx
 
     def _check_onnx(self) -> None:
         inputs = ("backbone_sha256", "input_mean", "input_deviation", "input_range")

@@ -221,12 +221,13 @@ def test_ctrl_c_leaves_a_usable_run_and_resume_finishes_it(tmp_path):
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert f"Go on with:  bayestriplet train --resume {out}" in printed
+    assert f"Go on with:  bayestriplet train --resume {out} {' '.join(BACKBONE)}" in printed
     stopped = json.loads((out / "results.json").read_text())
     assert stopped["status"] == "interrupted"
     assert 0 < stopped["steps"] < 900
     assert run("evaluate", out, *BACKBONE).returncode == 0
-    done = run("train", "--resume", out)
+    assert_one_line(run("train", "--resume", out), "which is code: give --backbone")
+    done = run("train", "--resume", out, *BACKBONE)
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "results.json").read_text())["steps"] == 900
 
@@ -248,7 +249,7 @@ def test_a_signal_to_stop_saves_everything_says_so_and_has_its_exit_code(number,
     printed, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (code, "")
     assert printed.startswith("Stopped at step ")
-    assert f"Go on with:  bayestriplet train --resume {out}" in printed
+    assert f"Go on with:  bayestriplet train --resume {out} {' '.join(BACKBONE)}" in printed
     assert (out / "last.ckpt").is_file()
     assert json.loads((out / "results.json").read_text())["status"] == "interrupted"
     assert run("evaluate", out, *BACKBONE).returncode == 0
@@ -268,7 +269,7 @@ def test_wrong_input_is_one_line(tmp_path, trained, folder):
     assert_one_line(run("train", "digits", "--width", "0.7", "--out", new), "width must be one of")
     assert_one_line(run("train", "digits", "--out", out), "is not empty")
     assert_one_line(run("train", "--resume", tmp_path / "none"), "config.toml: no such file")
-    assert_one_line(run("train", "--resume", out, "--lr", "0.5"), "lr was 0.005, now 0.5")
+    assert_one_line(run("train", "--resume", out, *BACKBONE, "--lr", "0.5"), "lr was 0.005, now 0.5")
     assert_one_line(run("evaluate", tmp_path / "none"), "no such run")
     assert_one_line(run("evaluate", folder), "holds no finished run")
     assert_one_line(

@@ -67,6 +67,6 @@ def test_it_is_drawn_and_exported_again_and_its_index_still_fits(old):
 def test_a_training_that_it_did_not_finish_goes_on(old):
     (old / "results.json").unlink()
     shutil.rmtree(old / "index")
-    run = bt.train(resume=old)
+    run = bt.train(resume=old, backbone=BACKBONE)
     assert run.results["status"] == "finished"
     assert all(one.group == "" for one in read_splits(run.folder).values())

@@ -29,6 +29,12 @@ def train(data: str | None, out: Path | None, config: Path | None, resume: Path 
         raise typer.Exit(128 + stopped_by)
 
 
+def how_to_resume(run: "api.Run") -> str:
+    """Return the command that goes on with a run that was stopped; code has to be named again."""
+    config = run.config
+    return f"bayestriplet train --resume {run.path}" + f" --backbone {config.backbone}" * config.is_code
+
+
 def show_run(run: "api.Run") -> None:
     """Print what a training made and what to do next."""
     from bayestriplet.report.results import training_tables
@@ -38,7 +44,7 @@ def show_run(run: "api.Run") -> None:
     time = f"{seconds:.0f} seconds" if seconds < 60 else f"{seconds / 60:.1f} minutes"
     if results["status"] == "interrupted":
         console.print(f"Stopped at step {steps}. The network so far is in [bold]{out}[/].")
-        console.print(f"Go on with:  bayestriplet train --resume {out}")
+        console.print(f"Go on with:  {how_to_resume(run)}", markup=False)
         return
     for part in training_tables(results):
         console.print(part, markup=not isinstance(part, str))

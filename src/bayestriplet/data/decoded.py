@@ -22,7 +22,7 @@ from bayestriplet.data.listing import Listing
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.errors import InputError, reason_of
 
-FORMAT = 1
+FORMAT = 2
 LIMIT = 8_000_000_000  # bytes of pixels
 SHARE = 0.5  # of the free disk that they may take
 PATIENCE, PAUSE = 2.0, 0.02  # seconds that another process gets to put its folder in place, between looks

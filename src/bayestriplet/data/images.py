@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError, features
 
+from bayestriplet.data.bounds import scan_problem, size_problem
 from bayestriplet.data.depth import FULL, declared_bits, holding_bits, is_deep, to_eight_bits
 from bayestriplet.data.digests import digest_of
 from bayestriplet.errors import DataError
@@ -17,7 +18,10 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".jp2", "
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "JPEG2000")
 OPTIONAL = {"WEBP": ("webp", "WebP"), "JPEG2000": ("jpg_2000", "JPEG 2000")}
 """Formats that Pillow can be built without: its name of the feature, and ours."""
-MAX_PIXELS = 64_000_000
+LARGE = 16_000_000  # pixels above which a JPEG file is decoded at a reduced size, where that is asked for
+REDUCED = 2048  # pixels a side that it has then at least
+TOO_MUCH_MEMORY = "takes too much memory to decode"
+BAND = 256  # rows that are laid on white at a time
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,9 @@ def exchange(pixels: NDArray[np.uint8], invert: bool) -> NDArray[np.uint8]:
 
 
 def load_image(path: Path, *, bits: int = FULL) -> Image.Image:
-    """Return the whole image of a file, upright, in mode L or RGB."""
+    """Return the whole image of a file, upright, in mode L or RGB; a very large JPEG at a reduced size."""
     try:
-        return _load(path, bits).image
+        return _load(path, bits, reduce=True).image
     except _BadImageError as bad:
         raise DataError(f"{path} {bad}") from None
 
@@ -88,7 +92,9 @@ def decode_bytes(
 ) -> NDArray[np.uint8]:
     """Return the image that the content of a file is, as :func:`decode_one` does."""
     try:
-        return exchange(shape_image(_load(io.BytesIO(content), bits).image, size, channels), invert)
+        return exchange(
+            shape_image(_load(io.BytesIO(content), bits, reduce=True).image, size, channels), invert
+        )
     except _BadImageError as bad:
         raise DataError(f"the file {bad}") from None
 
@@ -106,7 +112,8 @@ def to_unit(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 def shape_image(image: Image.Image, size: int, channels: int) -> NDArray[np.uint8]:
     """Return a decoded image as (size, size, channels); one of that size keeps its pixels exactly."""
-    image = image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    image = image if image.mode == mode else image.convert(mode)
     # fit() crops and resizes in one step, so that a long thin image never becomes a huge one on the way.
     image = ImageOps.fit(image, (size, size), method=Image.Resampling.BICUBIC)
     return np.asarray(image, dtype=np.uint8).reshape(size, size, channels)
@@ -117,8 +124,8 @@ def shape_opened(
 ) -> NDArray[np.uint8]:
     """Return an image that the caller has opened with Pillow, as :func:`decode_one` returns a file."""
     try:
-        image.load()
-        found = _load_deep(image, None, bits).image if is_deep(image) else _convert(image)
+        upright = ImageOps.exif_transpose(image)
+        found = _load_deep(upright, None, None, bits).image if is_deep(image) else _convert(upright)
     except (_BadImageError, OSError, ValueError) as bad:
         raise DataError(f"the image {bad}") from None
     return exchange(shape_image(found, size, channels), invert)
@@ -145,32 +152,40 @@ def inspect(path: Path) -> Inspection:
     return Inspection(None, image.width, image.height, found.mode, image.mode == "L", found.most, digest)
 
 
-def _load(file: Path | io.BytesIO, bits: int = FULL) -> _Loaded:
+def _load(file: Path | io.BytesIO, bits: int = FULL, *, reduce: bool = False) -> _Loaded:
     """Decode a file."""
     try:
         if (file.stat().st_size if isinstance(file, Path) else len(file.getbuffer())) == 0:
             raise _BadImageError("is empty")
         with Image.open(file, formats=FORMATS) as image:
-            _check_header(image)
+            _check_header(image, file)
             declared = declared_bits(image)
+            if reduce and image.width * image.height > LARGE:
+                image.draft(None, (REDUCED, REDUCED))  # only JPEG can
             image.load()
-            return (
-                _load_deep(image, declared, bits) if is_deep(image) else _Loaded(_convert(image), image.mode)
-            )
+            form = image.format
+            ImageOps.exif_transpose(image, in_place=True)
+            if is_deep(image):
+                return _load_deep(image, form, declared, bits)
+            return _Loaded(_convert(image), image.mode)
     except _BadImageError:
         raise
     except UnidentifiedImageError:
         raise _BadImageError(_foreign_problem(file)) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise _BadImageError(_size_problem(*_stored_size(file))) from None
+        raise _BadImageError(size_problem(*_stored_size(file)) or "is not an image") from None
+    except MemoryError:
+        raise _BadImageError(TOO_MUCH_MEMORY) from None
     except Exception as error:  # a decoder given hostile bytes may raise anything; each is a bad file
         raise _BadImageError(_phrase(error)) from None
 
 
-def _check_header(image: Image.Image) -> None:
-    """Refuse what must not be decoded, from the header alone."""
-    if image.width * image.height > MAX_PIXELS:
-        raise _BadImageError(_size_problem(*image.size))
+def _check_header(image: Image.Image, file: Path | io.BytesIO) -> None:
+    """Refuse what must not be decoded, before any of it is."""
+    if problem := size_problem(*image.size):
+        raise _BadImageError(problem)
+    if image.format in ("JPEG", "MPO") and (problem := scan_problem(file)):
+        raise _BadImageError(problem)
     if image.format in OPTIONAL:
         _check_build(image.format)
     if image.format == "TIFF":
@@ -211,10 +226,6 @@ def _has_second_page(image: Image.Image) -> bool:
     return True
 
 
-def _size_problem(width: int, height: int) -> str:
-    return f"has {width} x {height} pixels, more than 64 million"
-
-
 def _stored_size(file: Path | io.BytesIO) -> tuple[int, int]:
     """Return the size in the header of a file too large for ``Image.open``, which does not say."""
     for form in FORMATS:
@@ -240,30 +251,36 @@ def _phrase(error: Exception) -> str:
     return f"cannot be read: {reason or type(error).__name__}"
 
 
-def _load_deep(image: Image.Image, declared: int | None, bits: int) -> _Loaded:
-    """Return an image of more than 8 bits, upright, with 8."""
-    upright = ImageOps.exif_transpose(image)
-    values = np.clip(np.asarray(upright), 0, 65535).astype(np.uint16)
-    own = holding_bits(values, declared, image.format)
+def _load_deep(image: Image.Image, form: str | None, declared: int | None, bits: int) -> _Loaded:
+    """Return an upright image of more than 8 bits, out of a file of this format, with 8."""
+    values = np.clip(np.asarray(image), 0, 65535).astype(np.uint16)
+    own = holding_bits(values, declared, form)
     eight = Image.fromarray(to_eight_bits(values, own or bits))
     return _Loaded(eight, image.mode, values, 0 if own else int(values.max()))
 
 
 def _convert(image: Image.Image) -> Image.Image:
-    """Return an image of 8 bits or fewer upright, in mode L or RGB."""
-    image = ImageOps.exif_transpose(image)
+    """Return an upright image of 8 bits or fewer in mode L or RGB."""
     if image.mode in ("I", "F"):
         kind = "32-bit" if image.mode == "I" else "floating-point"
         raise _BadImageError(f"has {kind} pixels; convert it to 8 or 16 bits")
     grey = image.mode in ("1", "L", "LA", "La") or _has_grey_palette(image)
     if image.has_transparency_data:
-        over = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", over.size, "white"), over)
-    return image.convert("RGB").convert("L") if grey and image.mode != "L" else _plain(image)
+        image = _lay_on_white(image)
+    elif image.mode not in ("L", "RGB"):
+        image = image.convert("RGB")
+    return image.convert("L") if grey and image.mode != "L" else image
 
 
-def _plain(image: Image.Image) -> Image.Image:
-    return image.copy() if image.mode in ("L", "RGB") else image.convert("RGB")
+def _lay_on_white(image: Image.Image) -> Image.Image:
+    """Return an image without transparency, a band at a time: whole images of four channels are large."""
+    plain = Image.new("RGB", image.size)
+    for top in range(0, image.height, BAND):
+        box = (0, top, image.width, min(top + BAND, image.height))
+        over = image.crop(box).convert("RGBA")
+        white = Image.new("RGBA", over.size, "white")
+        plain.paste(Image.alpha_composite(white, over).convert("RGB"), box)
+    return plain
 
 
 def _has_grey_palette(image: Image.Image) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from bayestriplet.atomic import write_text
 from bayestriplet.errors import InputError
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.lock import is_taken
 
 FORMAT = 1
 
@@ -44,7 +45,7 @@ class ComparisonFolder:
                 )
             return
         try:
-            if self.path.exists() and any(self.path.iterdir()):
+            if self.path.exists() and is_taken(self.path):
                 raise InputError(f"{self.path} is not empty and holds no comparison: choose another --out")
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -10,6 +10,7 @@ from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig, make_config, read_toml
 from bayestriplet.errors import InputError
 from bayestriplet.methods import GONE
+from bayestriplet.runs.lock import is_taken
 
 FORMAT = 1
 
@@ -84,7 +85,7 @@ class RunFolder:
 def check_free(path: Path) -> None:
     """Raise where a new run would get in the way of something."""
     try:
-        taken = path.exists() and any(path.iterdir())
+        taken = path.exists() and is_taken(path)
     except OSError as error:
         raise InputError(f"{path} cannot be used for a run: {error.strerror}") from None
     if taken:

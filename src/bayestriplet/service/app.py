@@ -3,30 +3,29 @@
 import asyncio
 import base64
 import os
+import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
-import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from bayestriplet import __version__
-from bayestriplet.data.images import MAX_PIXELS, decode_bytes
+from bayestriplet.data.bounds import MAX_PIXELS
 from bayestriplet.data.thumbnails import make_thumbnail, picture_type
 from bayestriplet.errors import BayesTripletError, InputError
-from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
 from bayestriplet.service.batching import Batcher
 from bayestriplet.service.catalogue import Catalogue, PlacedReply
+from bayestriplet.service.decoding import Decoders
 from bayestriplet.service.guard import COOKIE, Guard, cookie_of
 from bayestriplet.service.models import (
     SEARCH_FORM,
@@ -41,12 +40,12 @@ from bayestriplet.service.pages import page_files
 from bayestriplet.service.pictures import read_picture
 from bayestriplet.service.questions import Question
 from bayestriplet.service.refusals import RefusalError, refuse
-from bayestriplet.service.uploads import MOST_BYTES, Asked, read_replay, read_search, write_replay
+from bayestriplet.service.uploads import MOST_BYTES, Asked, Held, read_replay, read_search, write_replay
 
 BATCH = 32  # queries that go through the encoder together
 MOST_GROUPS = 1000  # whose names are sent
-UPLOADS = 16  # that are read and decoded at a time; others wait their turn, unread
-DECODERS = min(4, os.cpu_count() or 1)
+DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
+BUSY_GRACE = 1.0  # seconds that images may take to be decoded when the server stops
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Message, "description": "The token is missing or wrong."},
@@ -62,7 +61,9 @@ class Service:
         self.catalogue = catalogue
         self.encoding = ThreadPoolExecutor(1, "encode")
         self.reading = ThreadPoolExecutor(DECODERS, "read")
-        self.uploads = asyncio.Semaphore(UPLOADS)
+        self.decoding = ThreadPoolExecutor(DECODERS, "decode")
+        self.decoders = Decoders(DECODERS)
+        self.held = Held()
         self.answers = Batcher(catalogue.answer, self.encoding, BATCH)
         self.items = Batcher(catalogue.find, self.reading, 1000)
         self.thumbnails = Batcher(catalogue.thumbnails, self.reading, 1000)
@@ -75,7 +76,11 @@ class Service:
         """Return the reply, and a thumbnail of the query if it is an image."""
         encoder = self.catalogue.index.encoder
         if asked.image is not None:
-            pixels = await self.call(_decode, asked.image, encoder)
+            if encoder.info.inputs:
+                needs = encoder.info.needs
+                raise InputError(f"this run needs {needs}, not images: search from an indexed item")
+            decode, loop = self.decoders.decode, asyncio.get_running_loop()
+            pixels = await loop.run_in_executor(self.decoding, decode, asked.image, encoder.info)
             question = Question(asked.name, asked.options, pixels=pixels)
             return await self.answers.ask(question), make_thumbnail(pixels)
         if asked.item is not None:
@@ -87,28 +92,32 @@ class Service:
             question = Question("replay", asked.options, vector=vector, hash=own)
         return await self.answers.ask(question), None
 
+    def start(self) -> None:
+        """Begin what takes a moment, so that the first request need not wait for it."""
+        self.decoding.submit(self.decoders.warm_up)
+
+    def stop_soon(self) -> None:
+        """End the decoding of images in a moment: requests that can be answered by then are."""
+        timer = threading.Timer(BUSY_GRACE, self.decoders.close)
+        timer.daemon = True
+        timer.start()
+
     def close(self) -> None:
         """End everything that goes on."""
+        self.decoders.close()
         self.catalogue.close()
-        for pool in (self.encoding, self.reading):
+        for pool in (self.encoding, self.reading, self.decoding):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _decode(image: bytes, encoder: OnnxEncoder) -> NDArray[np.uint8]:
-    """Return an uploaded image as the encoder takes it."""
-    info = encoder.info
-    if info.inputs:
-        raise InputError(f"this run needs {info.needs}, not images: search from an indexed item")
-    return decode_bytes(image, info.size, info.channels, bits=info.bits, invert=info.invert)
-
-
-def make_app(catalogue: Catalogue, token: str | None = None) -> ASGIApp:
+def make_app(catalogue: Catalogue, token: str | None = None, service: Service | None = None) -> ASGIApp:
     """Return the whole service as an application for any ASGI server."""
-    service = Service(catalogue)
+    service = service or Service(catalogue)
     pages = page_files()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
         yield
         service.close()
 
@@ -174,8 +183,8 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
         openapi_extra={"requestBody": SEARCH_FORM},
     )  # fmt: skip
     async def search(request: Request) -> Response:
-        async with service.uploads:
-            placed, thumbnail = await service.search(await read_search(request))
+        with service.held.upload() as add:
+            placed, thumbnail = await service.search(await read_search(request, add))
         return JSONResponse(_to_json(placed, thumbnail))
 
     @app.get("/api/items/{id:path}/image", responses=ERRORS, summary="The picture of an item")

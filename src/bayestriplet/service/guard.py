@@ -2,9 +2,11 @@
 
 import hashlib
 import hmac
+import re
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
@@ -14,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bayestriplet.service.logs import log
 
 COOKIE = "bayestriplet"
+HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(:\d{1,5})?")
+PORTS = {"http": 80, "https": 443}
 # Scripts and styles are files of this server, none are inline; pictures may also be made by the page.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -36,18 +40,47 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _name_of(host: str) -> str:
-    """Return a Host header without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
+def name_of(host: str) -> str:
+    """Return a Host header without its port, or nothing for one that is not well formed."""
+    found = HOST.fullmatch(host)
+    if found is None:
+        return ""
+    name = found["name"].lower()
+    if not name.startswith("["):
+        return name
+    try:
+        return str(IPv6Address(name[1:-1]))
+    except ValueError:
+        return ""
+
+
+def is_own_request(headers: Mapping[str, str]) -> bool:
+    """Return whether a request is of the service's own page, or of a program that is no browser.
+
+    Pages cannot set these headers themselves. Where a browser says of which site a page is, that
+    holds, so that a proxy may call the service by another name; older ones send the origin alone.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site in ("same-origin", "none")
+    if origin is None:
+        return True
+    scheme, _, named = origin.lower().partition("://")
+    port = PORTS.get(scheme)
+    return port is not None and _with_port(named, port) == _with_port(headers.get("host", "").lower(), port)
+
+
+def _with_port(host: str, port: int) -> str:
+    return host if re.search(r":\d+$", host) else f"{host}:{port}"
 
 
 class Guard:
     """Asks for the token where there is one; without one, for an address of this machine.
 
     The latter keeps web pages of others from reading the service through a name of theirs that
-    leads here. The page and the description of the service hold no data and are free to see.
+    leads here. What a page of another site sends is refused in any case: that page could not read the
+    answer, but the work would be done. The page and the description of the service hold no data and are
+    free to see.
     """
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
@@ -81,11 +114,14 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if self.token is None:
-            if is_loopback(_name_of(headers.get("host", ""))):
-                return None
+        if self.token is None and not is_loopback(name_of(headers.get("host", ""))):
             return JSONResponse({"message": "this server answers only to localhost"}, HTTPStatus.FORBIDDEN)
-        if not scope["path"].startswith("/api/") or knows_token(headers, self.token):
+        if not scope["path"].startswith("/api/"):
+            return None
+        if not is_own_request(headers):
+            message = "requests that pages of other sites send are not answered"
+            return JSONResponse({"message": message}, HTTPStatus.FORBIDDEN)
+        if self.token is None or knows_token(headers, self.token):
             return None
         given = "wrong" if "authorization" in headers else "missing"
         return JSONResponse(

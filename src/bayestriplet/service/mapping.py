@@ -63,7 +63,7 @@ class MapMaker:
         folder = tempfile.TemporaryDirectory(prefix="bayestriplet-map-")
         vectors, points = Path(folder.name) / "vectors.npy", Path(folder.name) / "points.npy"
         np.save(vectors, places.vectors)
-        command = [sys.executable, "-m", "bayestriplet.report.projection", str(vectors), str(points)]
+        command = [sys.executable, "-P", "-m", "bayestriplet.report.projection", str(vectors), str(points)]
         self._process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env={**os.environ, "OMP_NUM_THREADS": "1"},

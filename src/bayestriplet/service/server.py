@@ -11,6 +11,8 @@ from bayestriplet.service.guard import is_loopback
 from bayestriplet.service.logs import log, start_logging
 
 GRACE = 5  # seconds that requests may take to end when the server stops
+KEEP_ALIVE = 10  # seconds that a connection is kept for a further request
+LONGEST_HEAD = 32 * 2**10  # bytes of a request before its body
 Announce = Callable[[str, bool], None]
 
 
@@ -32,10 +34,12 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from bayestriplet.service.app import make_app
+    from bayestriplet.service.app import Service, make_app
     from bayestriplet.service.catalogue import Catalogue
+    from bayestriplet.service.connections import MOST, BoundedConnection, limit_log
 
     catalogue = Catalogue(run, store)
+    service = Service(catalogue)
     indexed = catalogue.index.store.version() is not None
 
     class Server(uvicorn.Server):
@@ -43,10 +47,16 @@ def _run(
             await super().startup(sockets)
             announce(_address(listening), indexed)
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            service.stop_soon()
+            await super().shutdown(sockets)
+
     start_logging()
+    limit_log()
     config = uvicorn.Config(
-        make_app(catalogue, token), log_config=None, access_log=False, server_header=False,
-        lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=30,
+        make_app(catalogue, token, service), log_config=None, access_log=False, server_header=False,
+        lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=KEEP_ALIVE,
+        http=BoundedConnection, limit_concurrency=MOST, h11_max_incomplete_event_size=LONGEST_HEAD,
     )  # fmt: skip
     # The server stops on these signals and raises them again, for whoever was there before: nobody.
     for one in (signal.SIGINT, signal.SIGTERM):

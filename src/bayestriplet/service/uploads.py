@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -22,6 +23,8 @@ from bayestriplet.service.refusals import RefusalError
 MOST_BYTES = 32 * 2**20  # of an upload
 LONGEST = 64 * 2**10  # bytes of a field that is no file
 PATIENCE = 30.0  # seconds for an upload to arrive
+PAUSE = 10.0  # seconds in which nothing more of it arrives
+MOST_HELD = 16 * MOST_BYTES  # of all uploads that arrive or are answered at a time
 WAYS = ("image", "item", "replay")
 FIELDS = (*WAYS, "k", *FILTERS, "exclude_self", "exclude_group")
 HASH_BYTES = 16
@@ -39,8 +42,31 @@ class Asked:
     replay: str | None = None
 
 
-async def read_search(request: Request) -> Asked:
-    """Return what a search asks for."""
+class Held:
+    """Counts the bytes of all uploads, from when they arrive until they are answered."""
+
+    def __init__(self, most: int = MOST_HELD) -> None:
+        self.most, self.total = most, 0
+
+    @contextmanager
+    def upload(self) -> Iterator[Callable[[int], None]]:
+        """Give a function that adds bytes of one upload, or refuses it; all are given back in the end."""
+        own = 0
+
+        def add(number: int) -> None:
+            nonlocal own
+            if self.total + number > self.most:
+                raise RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, "too many uploads at a time; try again")
+            own, self.total = own + number, self.total + number
+
+        try:
+            yield add
+        finally:
+            self.total -= own
+
+
+async def read_search(request: Request, add: Callable[[int], None]) -> Asked:
+    """Return what a search asks for; ``add`` is called with the number of bytes as they arrive."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
         raise RefusalError(
@@ -48,7 +74,7 @@ async def read_search(request: Request) -> Asked:
             "a search is a form (multipart/form-data) with an image, such as `curl -F image=@FILE`",
         )
     limits = {"max_files": 1, "max_fields": 2 * len(FIELDS), "max_part_size": LONGEST}
-    parser = MultiPartParser(request.headers, _counted(request), **limits)
+    parser = MultiPartParser(request.headers, _counted(request, add), **limits)
     parser.spool_max_size = MOST_BYTES + 1  # in memory: nothing that is sent touches the disk
     try:
         async with asyncio.timeout(PATIENCE):
@@ -57,7 +83,7 @@ async def read_search(request: Request) -> Asked:
         message = f"the form cannot be read: {error.message.rstrip('.').lower()}"
         raise RefusalError(HTTPStatus.BAD_REQUEST, message) from None
     except TimeoutError:
-        message = f"the upload did not arrive within {PATIENCE:.0f} seconds"
+        message = f"the upload paused for {PAUSE:.0f} seconds or took longer than {PATIENCE:.0f}"
         raise RefusalError(HTTPStatus.REQUEST_TIMEOUT, message) from None
     try:
         return await _check(form)
@@ -65,15 +91,16 @@ async def read_search(request: Request) -> Asked:
         await form.close()
 
 
-async def _counted(request: Request) -> AsyncGenerator[bytes, None]:
-    """Yield the body of a request until it is too large."""
+async def _counted(request: Request, add: Callable[[int], None]) -> AsyncGenerator[bytes, None]:
+    """Yield the body of a request until it is too large, or pauses."""
     message = f"the upload is larger than {MOST_BYTES // 2**20} MB; shrink the image"
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > MOST_BYTES:
         raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-    seen = 0
-    async for chunk in request.stream():
+    seen, chunks = 0, request.stream()
+    while (chunk := await asyncio.wait_for(anext(chunks, None), PAUSE)) is not None:
         seen += len(chunk)
+        add(len(chunk))
         if seen > MOST_BYTES:
             raise RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
         yield chunk

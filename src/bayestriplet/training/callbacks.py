@@ -30,11 +30,9 @@ class Validation(Callback):
     The criterion is not called, so the posterior never sees a validation item.
     """
 
-    def __init__(
-        self, images: LabelledImages, every: int, patience: int, run: RunFolder, on_event: OnEvent
-    ) -> None:
+    def __init__(self, images: LabelledImages, every: int, patience: int, on_event: OnEvent) -> None:
         self.images, self.every, self.patience = images, every, patience
-        self.run, self.on_event = run, on_event
+        self.on_event = on_event
         self.indices = images.indices("val")
         self.recall, self.best, self.best_step, self.waited = float("nan"), -1.0, 0, 0
         self.best_weights: dict[str, Tensor] = {}
@@ -49,7 +47,6 @@ class Validation(Callback):
             self.validate(trainer, module)
             if self.has_waited():
                 trainer.should_stop = True
-            save_checkpoint(trainer, self.run)
 
     def is_due(self, step: int, last: int) -> bool:
         """Whether a step ends with a validation, or the training with it."""
@@ -93,7 +90,7 @@ class Validation(Callback):
 
 
 class StepLog(Callback):
-    """Appends rows to metrics.csv and the logger, and tells of every step."""
+    """Appends rows to metrics.csv and the logger, reports every step, and saves what was validated."""
 
     def __init__(self, run: RunFolder, per_epoch: int, validation: Validation, on_event: OnEvent) -> None:
         self.run, self.per_epoch, self.validation, self.on_event = run, per_epoch, validation, on_event
@@ -118,6 +115,8 @@ class StepLog(Callback):
         self._warn_when_idle(step)
         if trainer.is_global_zero:
             self._write(trainer, module, step, validated)
+        if validated:  # after the row: a run that goes on drops rows behind its checkpoint, and misses none
+            save_checkpoint(trainer, self.run)
 
     def _write(self, trainer: Trainer, module: EmbeddingModule, step: int, validated: bool) -> None:
         recall = self.validation.recall if validated and not math.isnan(self.validation.recall) else None

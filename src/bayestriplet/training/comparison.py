@@ -16,6 +16,7 @@ from bayestriplet.evaluation.paired import MEASURES, MORE
 from bayestriplet.methods import LADDERS, TUNED
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.runs.comparison_folder import ComparisonFolder
+from bayestriplet.runs.lock import holding
 from bayestriplet.runs.metrics import read_metrics
 from bayestriplet.training.events import OnEvent, WarningEvent
 from bayestriplet.training.onnx_start import settle_onnx
@@ -52,7 +53,8 @@ class Comparison:
         is_new = not folder.settings.is_file()
         folder.claim(self._settings())
         try:
-            return self._run(folder, jobs, on_event)
+            with holding(out):
+                return self._run(folder, jobs, on_event)
         except BaseException:
             if is_new and not folder.runs.exists():  # nothing was trained: the folder is as before
                 folder.abandon()

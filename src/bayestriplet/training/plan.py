@@ -4,17 +4,25 @@ import os
 from pathlib import Path
 
 from bayestriplet.checks import VECTORS
-from bayestriplet.config import EPOCHS_OF_THE_PAPER, LEAST_INTERVAL, LEAST_STEPS, TrainConfig
+from bayestriplet.config import (
+    EPOCHS_OF_THE_PAPER,
+    ITEMS_OF_THE_PAPER,
+    LEAST_INTERVAL,
+    LEAST_STEPS,
+    TrainConfig,
+)
 from bayestriplet.data.batches import KINDS, Batches
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out, make_imbalanced, make_noisy
 from bayestriplet.data.sources import open_data
+from bayestriplet.errors import InputError
 from bayestriplet.evaluation.weights import IMAGENET
 from bayestriplet.model.backbone import EFFICIENTNET
 
 LARGE = 64  # pixels of an image that a network trained on photographs makes something of
 PRETRAINED_SIZE = 224  # pixels of the images that it was trained on
+LARGE_BATCH = 1024  # items up to which a batch may hold some of them more than once
 
 
 def open_images(
@@ -72,12 +80,20 @@ def resolve(config: TrainConfig, images: LabelledImages) -> TrainConfig:
     A config.toml that was written with them means the same to a later version with other defaults.
     """
     config = choose_start(config, images).resolved(len(images.classes))
+    _check_batch_size(config.batch_size or 0, images)
     epoch = make_batches(config, images).batches_per_epoch
     limits = [config.max_steps, config.max_epochs and config.max_epochs * epoch]
     steps = min((limit for limit in limits if limit), default=max(EPOCHS_OF_THE_PAPER * epoch, LEAST_STEPS))
     every = max(epoch, LEAST_INTERVAL) if config.validate_every is None else config.validate_every
     workers = images.default_workers() if config.workers is None else config.workers
     return config.model_copy(update={"max_steps": steps, "validate_every": every, "workers": workers})
+
+
+def _check_batch_size(number: int, images: LabelledImages) -> None:
+    """Refuse a large batch that would hold items more than once, and fill the memory with them."""
+    items = len(images.indices("train"))
+    if number > max(items, LARGE_BATCH, ITEMS_OF_THE_PAPER * len(images.classes)):
+        raise InputError(f"--batch-size {number:,} is more than the {items:,} training items: lower it")
 
 
 def make_batches(config: TrainConfig, images: LabelledImages) -> Batches:

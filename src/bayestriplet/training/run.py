@@ -26,6 +26,7 @@ from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import split_output
 from bayestriplet.runs.encoder_files import fingerprint
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.lock import alone
 from bayestriplet.runs.splits import check_unchanged, write_splits
 from bayestriplet.runs.unfreezing import refuse_trained_items
 from bayestriplet.training.callbacks import StepLog, Validation
@@ -92,9 +93,8 @@ class TrainingRun:
 
     def _check_data(self, config: TrainConfig) -> None:
         """Refuse data that cannot be trained on, and warn about classes with little of it."""
-        counts = np.bincount(
-            self.images.labels[self.images.indices("train")], minlength=len(self.images.classes)
-        )
+        training, classes = self.images.indices("train"), len(self.images.classes)
+        counts = np.bincount(self.images.labels[training], minlength=classes)
         if (counts > 0).sum() < 2:
             raise DataError(f"{config.data} has training items of {(counts > 0).sum()} classes; 2 are needed")
         if not len(self.images.indices("val")):
@@ -113,9 +113,14 @@ class TrainingRun:
 
         A folder in which nothing was trained yet disappears with an error; from the first step on it stays.
         """
-        start = self.check_resume() if resume else 0
         if not resume and self.is_first:
             RunFolder.create(self.folder.path)
+        self._fit_alone(resume)
+
+    @alone
+    def _fit_alone(self, resume: bool) -> None:
+        start = self.check_resume() if resume else 0
+        if not resume and self.is_first:
             self.folder.write_config(self.config)
             write_splits(self.folder, self.images)
         interruption = Interruption(self.folder)
@@ -154,6 +159,7 @@ class TrainingRun:
             self.folder.write_results(diverged(self.config, str(error)))
         return DivergenceError(f"{error}; what was measured until then is in {self.folder.metrics}")
 
+    @alone
     def finish(self, only_scores: bool = False, export: bool = True) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
@@ -201,21 +207,16 @@ class TrainingRun:
         batches.start = start
         module = self._module(self._encoder())
         images = self.images  # of a frozen network, its features
-        validation = Validation(
-            images, config.validate_every or 0, config.patience, self.folder, self.on_event
-        )
+        validation = Validation(images, config.validate_every or 0, config.patience, self.on_event)
         log = StepLog(self.folder, batches.batches_per_epoch, validation, self.on_event)
         trainer = make_trainer(config, self.folder, [validation, log, interruption])
         items = TrainingImages(images, config.seed, bool(config.augment))
         try:
             with training_together(trainer, conclude), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                trainer.fit(
-                    module,
-                    make_loader(items, batches, config),
-                    ckpt_path=self.folder.checkpoint if start else None,
-                    weights_only=True,
-                )
+                ckpt_path = self.folder.checkpoint if start else None
+                loader = make_loader(items, batches, config)
+                trainer.fit(module, loader, ckpt_path=ckpt_path, weights_only=True)
         except OSError as error:
             raise InputError(f"{self.folder.path} cannot be written: {error.strerror or error}") from None
         stopped_by = interruption.asked if trainer.global_step < module.steps else 0

@@ -4,14 +4,14 @@ import math
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.splits import SPLITS
-from bayestriplet.errors import DataError
+from bayestriplet.errors import DataError, reason_of
 
 NAMES = "classes.npy"
 TISSUES = ("ADI", "BACK", "DEB", "LYM", "MUC", "MUS", "NORM", "STR", "TUM")
@@ -93,15 +93,24 @@ def _check_headers(archive: zipfile.ZipFile, path: Path) -> None:
 def read_header(archive: zipfile.ZipFile, key: str, path: Path) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
     """Return shape and type of an array without reading it; its length must be what they say."""
     with archive.open(f"{key}.npy") as file:
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, dtype = read(file)
+        shape, dtype = _parse_header(file, f"{path}: {key}")
         start = file.tell()
     stored = archive.getinfo(f"{key}.npy").file_size - start
     if dtype.hasobject or stored != math.prod(shape) * dtype.itemsize:
         raise DataError(f"{path}: {key} does not hold the {dtype} of shape {shape} its header says")
+    return shape, dtype
+
+
+def _parse_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], "np.dtype[Any]"]:
+    """Return shape and type; NumPy's parser of damaged headers raises almost anything."""
+    try:
+        first = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    except Exception as error:
+        raise DataError(f"{what} has a damaged header: {reason_of(error)[:100]}") from error
+    if not all(type(side) is int and side >= 0 for side in shape):
+        raise DataError(f"{what} has a damaged header: its shape is {shape}")
     return shape, dtype
 
 

@@ -41,6 +41,7 @@ class OnnxEncoder:
             )
         session = start_session(path, path, "an encoder")
         info, fingerprint = read_onnx_metadata(path, session.get_modelmeta().custom_metadata_map)
+        _check_shapes(path, session, info)
         if not info.backbone.startswith(PREFIX):
             return cls(session, fingerprint, info)
         digest, _, output = info.backbone.removeprefix(PREFIX).partition("#")
@@ -106,3 +107,23 @@ class OnnxEncoder:
             given = {"features": self.backbone.describe((images - mean) / deviation)}
         vectors: Vectors = self.session.run(["vectors"], given)[0]
         return vectors
+
+
+def _check_shapes(path: Path, session: Any, info: EncoderInfo) -> None:
+    """Refuse metadata that the network itself contradicts, where it has fixed sizes."""
+    images = (info.channels, info.size, info.size)
+    wanted = {"vectors": (info.dim,), "embeddings": (info.dim,)}
+    for one in session.get_outputs():
+        _compare(path, one, wanted.get(one.name, ()))
+    for one in session.get_inputs():
+        _compare(path, one, {"images": images, "vectors": (info.inputs,)}.get(one.name, ()))
+
+
+def _compare(path: Path, found: Any, wanted: tuple[int, ...]) -> None:
+    sizes = tuple(found.shape[1:])
+    if not wanted:
+        return
+    fixed = [one if isinstance(one, int) else said for one, said in zip(sizes, wanted, strict=False)]
+    if len(sizes) != len(wanted) or tuple(fixed) != wanted:
+        said = f"its description says {found.name} of {wanted}, the network {sizes}"
+        raise InputError(f"{path} is not a whole encoder: {said}")

@@ -12,6 +12,7 @@ from bayestriplet.atomic import write_text
 from bayestriplet.errors import InputError
 
 COLUMNS = ("step", "epoch", "loss", "active", "lr", "recall@1", "seconds")
+LONGEST_STEP = 18  # digits
 Column = NDArray[np.float64]
 
 
@@ -43,14 +44,14 @@ def begin_metrics(path: Path, step: int) -> None:
     """Begin the table; that of a run which goes on keeps the rows up to its checkpoint's step."""
     rows = [",".join(COLUMNS)]
     if step:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         rows += [row for row in text.splitlines()[1:] if _is_up_to(row, step)]
     write_text(path, "\n".join(rows) + "\n")
 
 
 def _is_up_to(row: str, step: int) -> bool:
     first = row.partition(",")[0]
-    return first.isdecimal() and int(first) <= step
+    return first.isdecimal() and len(first) <= LONGEST_STEP and int(first) <= step
 
 
 def append_metrics(path: Path, row: Sequence[object]) -> None:

@@ -15,6 +15,7 @@ from bayestriplet.runs.tensors import check_format, read_tensors, write_tensors
 FORMATS: dict[str, type[FullStudents] | type[RowStudents]] = {"1": FullStudents, "2": RowStudents}
 OF_CLASSES = ("log_prior", "held_out")
 COMPACT = ("center", "variance", "rows")  # kept as float32: most of the file
+LARGEST = 1e100  # of any number of a distribution
 BLOCK = 1024  # vectors whose probabilities are computed at a time
 
 
@@ -44,7 +45,7 @@ class Predictive:
             temperature = float(tensors.pop("temperature"))
             arrays = {name: value.astype(np.float64) for name, value in tensors.items()}
             found = cls(
-                classes=tuple(map(str, json.loads(metadata["classes"]))),
+                classes=_names(json.loads(metadata["classes"])),
                 encoder=metadata["encoder"],
                 temperature=temperature,
                 reading=json.loads(metadata.get("reading", "{}")),
@@ -52,7 +53,7 @@ class Predictive:
                 students=FORMATS[metadata["format"]](**arrays),
             )
             _check(found)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path} is not a whole predictive: {reason_of(error)}") from None
         return found
 
@@ -136,6 +137,12 @@ def open_predictive(run: RunFolder, fingerprint: str) -> Predictive | None:
     return predictive
 
 
+def _names(found: object) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError("classes must be a list of names")
+    return tuple(found)
+
+
 def _check(found: Predictive) -> None:
     """Raise unless the parts of a file belong together."""
     students, number = found.students, len(found.classes)
@@ -146,6 +153,8 @@ def _check(found: Predictive) -> None:
             raise ValueError(f"{name} must have shape {shape}; got {value.shape}")
         if np.isnan(value).any() or (name != "log_prior" and np.isinf(value).any()):
             raise ValueError(f"{name} must be finite")
+        if name != "log_prior" and value.size and np.abs(value).max() > LARGEST:
+            raise ValueError(f"{name} must be at most {LARGEST:g}")  # its square overflows
     if not (found.temperature > 0 and (students.freedom > 0).all() and np.isfinite(found.log_prior).any()):
         raise ValueError("temperature and freedom must be above 0, and a class must have items")
     if isinstance(students, RowStudents) and not (students.variance.min() > 0 and students.spread.min() > 0):

@@ -30,11 +30,11 @@ def repeat_last_scan(content, times):
 def test_a_jpeg_of_very_many_scans_is_bad_and_not_decoded(tmp_path):
     path = tmp_path / "slow.jpg"
     path.write_bytes(repeat_last_scan(jpeg(7990, 7990, progressive=True), 500))
-    began = time.perf_counter()
+    began = time.process_time()
     assert problem(path) == "has more than 100 scans"
     with pytest.raises(DataError, match="the file has more than 100 scans"):
         decode_bytes(path.read_bytes(), 8, 3)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_scans_are_counted_up_to_the_end_of_the_image():

@@ -10,22 +10,25 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, Trainer
 from PIL import Image
 from pytorch_metric_learning.losses import TripletMarginLoss
 from rich.console import Console
 from rich.table import Table
 
-from bayestriplet.config import make_config
+from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.data.batches import BalancedBatches
 from bayestriplet.data.sources import open_data
 from bayestriplet.evaluation.embeddings import to_tensor
 from bayestriplet.model.backbone import build_backbone
+from bayestriplet.runs.folder import RunFolder
 from bayestriplet.training.loader import TrainingImages, make_loader
 from bayestriplet.training.run import TrainingRun
+from bayestriplet.training.trainer import make_trainer
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 
@@ -74,18 +77,25 @@ class TakeTurns(Callback):
         self.since = time.perf_counter()
 
 
+def fit_with(callback: Callback, run: TrainingRun) -> None:
+    """Train with one more callback."""
+
+    def make(config: TrainConfig, folder: RunFolder, callbacks: list[Callback]) -> Trainer:
+        return make_trainer(config, folder, [*callbacks, callback])
+
+    with patch("bayestriplet.training.run.make_trainer", make):
+        run.fit()
+
+
 def compare_steps(blocks: int, steps: int, size: int = 28) -> dict[str, float]:
     """Milliseconds a step of ``bayestriplet train`` with BUT, and of the bare loop with batch-all."""
     turns = TakeTurns(steps, size)
-    original = TrainingRun._trainer
     with tempfile.TemporaryDirectory() as folder:
         config = make_config(
             {"data": "digits", "size": size, "max_steps": (blocks + 1) * steps, "validate_every": 10**6},
             "bench",
         )
-        one = TrainingRun(config, Path(folder) / "run")
-        one._trainer = lambda callbacks: original(one, [*callbacks, turns])  # type: ignore[method-assign]
-        one.fit()
+        fit_with(turns, TrainingRun(config, Path(folder) / "run"))
     train, bare = (statistics.median(turns.times[name]) for name in ("train", "bare"))
     ratio = statistics.median(a / b for a, b in zip(turns.times["train"], turns.times["bare"], strict=True))
     return {
@@ -119,9 +129,7 @@ def measure_loader(number: int = 360) -> dict[str, float]:
         alone = sum(len(labels) for _, labels in batches) / (time.perf_counter() - start)
         one = TrainingRun(config, Path(folder) / "run")
         waits = WaitTimes()
-        original = TrainingRun._trainer
-        one._trainer = lambda callbacks: original(one, [*callbacks, waits])  # type: ignore[method-assign]
-        one.fit()
+        fit_with(waits, one)
     return {
         "loader_images_per_second": alone,
         "training_images_per_second": waits.images / waits.total,

@@ -275,7 +275,11 @@ def test_a_file_that_is_no_parquet_file_is_refused(tmp_path):
         open_data(f"vectors:{tmp_path / 'b.parquet'}")
 
 
-@pytest.mark.parametrize("form", [lambda values: values, lambda values: values[None], np.float16], ids=["plain", "one more axis", "half"])
+@pytest.mark.parametrize(
+    "form",
+    [lambda values: values, lambda values: values[None], np.float16],
+    ids=["plain", "one more axis", "half"],
+)
 def test_a_folder_of_slides_per_class_is_a_set_of_vectors(tmp_path, form):
     slides = {f"{NAMES[k]}/slide{k}{part}.h5": k for k in range(3) for part in "abcd"}
     places = np.stack([np.arange(20) * 256, np.arange(20) * 512], 1)

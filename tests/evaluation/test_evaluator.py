@@ -87,10 +87,13 @@ def test_with_some_classes_never_trained_on_the_others_have_probabilities(tmp_pa
 
 
 def test_other_data_can_be_split_by_classes_and_the_runs_own_keep_their_splits(unseen, tmp_path):
-    photos = make_folder(tmp_path / "other", dict.fromkeys("abcdefg", 6), shape=(8, 8, 1))
+    photos = make_folder(tmp_path / "other", dict.fromkeys("abcdefg", 6), shape=(8, 8))
     run = unseen
-    found = run.evaluate(str(photos), split_by="class")
+    found = run.evaluate(str(photos), split_by="class", backbone=BACKBONE)
     assert found.gallery.resampled == "classes"
-    assert found.gallery.queries < run.evaluate(str(photos), split="train", split_by="class").gallery.queries
+    assert (
+        found.gallery.queries
+        < run.evaluate(str(photos), split="train", split_by="class", backbone=BACKBONE).gallery.queries
+    )
     with pytest.raises(InputError, match="keeps its splits: --split-by is for other data"):
-        run.evaluate(split_by="class")
+        run.evaluate(split_by="class", backbone=BACKBONE)

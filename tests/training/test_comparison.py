@@ -283,9 +283,9 @@ def test_images_in_files_are_decoded_once_for_all_runs(tmp_path, monkeypatch):
     decoded = []
     original = images._load
 
-    def count(file, *rest):
+    def count(file, *rest, **more):
         decoded.append(file)
-        return original(file, *rest)
+        return original(file, *rest, **more)
 
     monkeypatch.setattr(images, "_load", count)
     config = base(data=str(folder), batch_size=4, workers=0, size=8)

@@ -16,7 +16,8 @@ from sklearn.datasets import load_digits
 
 COMMAND = Path(sys.executable).parent / "bayestriplet"
 TORCHRUN = Path(sys.executable).parent / "torchrun"
-SMALL = ["--backbone", "tests.training.faults:faulty", "--dim", "16", "--batches", "random"]
+BACKBONE = "tests.training.faults:faulty"
+SMALL = ["--backbone", BACKBONE, "--dim", "16", "--batches", "random"]
 SMALL += ["--batch-size", "31", "--max-steps", "20", "--validate-every", "5"]
 several = pytest.mark.parametrize("ranks", [2, 3])
 
@@ -108,7 +109,7 @@ def test_a_resumed_training_on_several_processes_equals_an_undisturbed_one(ranks
     assert len(states) == ranks
     draws = [state["generators"]["draws"] for state in states]
     assert not torch.equal(draws[0], draws[-1])  # so the first one's would not do for all
-    done = run("train", "--resume", tmp_path / "parts")
+    done = run("train", "--resume", tmp_path / "parts", "--backbone", BACKBONE)
     assert done.returncode == 0, done.stderr
     for file in ("model.safetensors", "posterior.safetensors", "predictive.safetensors"):
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "parts" / file).read_bytes(), file
@@ -131,7 +132,7 @@ def test_a_run_is_not_resumed_on_another_number_of_processes(tmp_path):
     state = torch.load(path, weights_only=True)
     state["ranks"].append(state["ranks"][0])
     torch.save(state, path)
-    done = run("train", "--resume", tmp_path / "run")
+    done = run("train", "--resume", tmp_path / "run", "--backbone", BACKBONE)
     assert_one_line(done, "the run was begun on 3 processes; now there are 2")
 
 
@@ -141,7 +142,7 @@ def test_a_run_is_not_resumed_on_another_number_of_processes(tmp_path):
 def assert_last_good_state(out, step):
     """The checkpoint is that of the last validation, and nothing half written lies about."""
     assert torch.load(out / "last.ckpt", weights_only=True)["global_step"] == step
-    assert not list(out.glob(".*"))
+    assert {path.name for path in out.glob(".*")} <= {".lock"}  # which the system has freed
 
 
 @several
@@ -174,7 +175,7 @@ def test_a_rank_that_is_killed_ends_all_with_one_line_and_the_run_can_go_on(rank
     )
     assert not processes_of(out)
     assert_last_good_state(out, 5)
-    done = run("train", "--resume", out)
+    done = run("train", "--resume", out, "--backbone", BACKBONE)
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "results.json").read_text())["steps"] == 20
 

@@ -204,8 +204,12 @@ def test_search_takes_files_rows_ids_and_items(run, data):
     item = json.loads(call("search", run.path, "digits/digit7", "-k", 3, "--json").output)
     assert by_id == by_row
     assert by_id["neighbours"] == item["neighbours"]
-    assert by_id["neighbours"][0]["id"] == "digits/digit7"
-    others = json.loads(call("search", run.path, f"{data}#7", "-k", 3, "--json", "--exclude-self").output)
+    assert "digits/digit7" not in [one["id"] for one in by_id["neighbours"]]  # nor others of its group
+    own = json.loads(call("search", run.path, f"{data}#7", "-k", 3, "--json", "--exclude-group", "").output)
+    assert (own["neighbours"][0]["id"], own["excluded_group"]) == ("digits/digit7", None)
+    others = json.loads(
+        call("search", run.path, f"{data}#7", "--json", "--exclude-self", "--exclude-group", "").output
+    )
     assert "digits/digit7" not in [one["id"] for one in others["neighbours"]]
     every = json.loads(call("search", run.path, data, "-k", 1, "--json").output)
     assert len(every) == 300
@@ -221,8 +225,9 @@ def test_python_searches_with_vectors_and_with_embeddings(run, data):
     answers = run.search(vectors[:40], k=5)
     assert np.mean([answer.vote.label == NAMES[k] for answer, k in zip(answers, labels, strict=False)]) > 0.8
     embeddings = run.encode(vectors[:2])
-    assert [a.neighbours for a in run.search(embeddings)] == [a.neighbours for a in run.search(vectors[:2])]
-    assert run.search("digits/digit0")[0].neighbours[0].id == "digits/digit0"
+    given = run.search(vectors[:2], exclude_group="")
+    assert [a.neighbours for a in run.search(embeddings)] == [a.neighbours for a in given]
+    assert run.search("digits/digit0", exclude_group="")[0].neighbours[0].id == "digits/digit0"
     assert run.search([f"{data}#3", "digits/digit4"])[1].query == "digits/digit4"
     with pytest.raises(InputError, match="finite numbers; got NaN"):
         run.search(np.full((1, 64), np.nan, np.float32))

@@ -38,7 +38,7 @@ def recall_at_k(
     >>> recall_at_k([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1], ks=(1,))
     {1: 1.0}
     >>> recall_at_k([[0.0], [0.1], [0.2], [1.0]], [0, 0, 1, 0], ks=(1, 2), groups=["a", "a", "b", "b"])
-    {1: 0.0, 2: 1.0}
+    {1: 0.3333333333333333, 2: 1.0}
     """
     asked = _check(embeddings, labels, ks, gallery, gallery_labels, groups, gallery_groups)
     wanted = np.full(len(asked.queries), max(asked.sizes))

@@ -29,10 +29,10 @@ import bayestriplet as bt
 from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.data.sources import absolute_data, open_data
-from bayestriplet.evaluation.embeddings import BATCH, to_tensor
+from bayestriplet.evaluation.embeddings import to_tensor
 from bayestriplet.evaluation.evaluate import Vectors, embedders, select_items
 from bayestriplet.evaluation.evaluator import Evaluator
-from bayestriplet.evaluation.features import with_features
+from bayestriplet.evaluation.features import PART, with_features
 from bayestriplet.evaluation.galleries import Gallery, measure_galleries
 from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_of
 from bayestriplet.model.backbone import EFFICIENTNET
@@ -50,6 +50,7 @@ SHARES = {"train": 0.5, "val": 0.75, "test": 1.0}  # where a split ends in a cla
 SEEDS = tuple(range(40, 45))  # none of them was used while anything was chosen
 STEPS = 300  # of a head
 MINUTES = 10  # for a network from scratch
+TURNS = 8  # batches of the network alone
 # What a network is trained with from scratch: the options of `train --from-scratch`, at sizes it can afford.
 SCRATCH: dict[str, dict[str, Any]] = {
     "64 px, quarter width": {"size": 64, "width": 0.25},
@@ -92,13 +93,13 @@ def measure_speed(data: str, out: Path) -> dict[str, float]:
     """Return images a second of the network alone and with decoding, and the seconds of what comes later."""
     images, network = open_data(data, size=224), frozen_network()
     workers, number = images.default_workers(), len(images)
-    pixels = to_tensor(images.read(np.arange(min(BATCH, number))))
+    pixels = to_tensor(images.read(np.arange(min(PART, number))))
     alone, whole = [], []
     for turn in range(3):
         start = time.perf_counter()
-        for _ in range(4):
+        for _ in range(TURNS):
             network.describe(pixels)
-        alone.append(4 * len(pixels) / (time.perf_counter() - start))
+        alone.append(TURNS * len(pixels) / (time.perf_counter() - start))
         cache = out / f"cache{turn}"
         shutil.rmtree(cache, ignore_errors=True)
         with keep_features_in(cache):

@@ -27,11 +27,13 @@ OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
 
 
-def methods_table() -> str:
-    """Return the methods there are, with their options and what they need of a batch."""
+def methods_table(controls: bool = False) -> str:
+    """Return the methods that are compared, or the controls, with their options and what they need."""
     heads = ("method", "what", "own option", "default", "paper", "learned parameters")
     table = [[*heads, "needs two items of a class in a batch"]]
     for name, method in METHODS.items():
+        if method.control != controls:
+            continue
         option = method.strength
         values = [f"{method.values(recipe)[option]:g}" for recipe in ("default", "paper")]
         needs = "yes" if method.needs_positives else "no"
@@ -284,7 +286,7 @@ def scale_table(found: dict[str, Any]) -> str:
 
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
-    out = {"methods": methods_table()}
+    out = {"methods": methods_table(), "controls": methods_table(controls=True)}
     if (path := RESULTS / "quality.json").is_file():
         out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():

@@ -205,12 +205,13 @@ class TrainingRun:
         torch.manual_seed(config.seed)
         batches = make_batches(config, images)
         batches.start = start
-        module = self._module(self._encoder())
+        encoder = self._encoder()
         images = self.images  # of a frozen network, its features
+        items = TrainingImages(images, config.seed, bool(config.augment))
+        module = self._module(encoder, len(items.classes))
         validation = Validation(images, config.validate_every or 0, config.patience, self.on_event)
         log = StepLog(self.folder, batches.batches_per_epoch, validation, self.on_event)
         trainer = make_trainer(config, self.folder, [validation, log, interruption])
-        items = TrainingImages(images, config.seed, bool(config.augment))
         try:
             with training_together(trainer, conclude), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -242,11 +243,11 @@ class TrainingRun:
         kept = self.folder.backbone
         return str(kept if kept.is_file() else split_output(self.config.backbone or "")[0])
 
-    def _module(self, encoder: Encoder | HeadEncoder) -> EmbeddingModule:
+    def _module(self, encoder: Encoder | HeadEncoder, num_classes: int) -> EmbeddingModule:
         """Return the module; what a criterion has to say becomes a note."""
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
-            module = EmbeddingModule(encoder, self.config, self.config.max_steps or 0)
+            module = EmbeddingModule(encoder, self.config, self.config.max_steps or 0, num_classes)
         for note in notes:
             self.on_event(WarningEvent(str(note.message), is_note=True))
         return module

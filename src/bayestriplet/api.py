@@ -244,14 +244,14 @@ class Run:
     def evaluate(
         self, data: str | None = None, *, split: str = "test", gallery: str | None = None,
         split_by: str | None = None, skip_bad: bool = False, backbone: str | None = None,
-        on_event: OnEvent = ignore,
+        few_shot: bool = False, on_event: OnEvent = ignore,
     ) -> "EvaluationResult":  # fmt: skip
         """Measure retrieval, probabilities and novelty, as ``bayestriplet evaluate`` does."""
         from bayestriplet.evaluation.evaluator import Evaluator
         from bayestriplet.report.results import EvaluationResult
 
         measured = Evaluator(self.path, skip_bad, backbone, as_progress(on_event), split_by)
-        return EvaluationResult.of(measured.evaluate(data, split, gallery))
+        return EvaluationResult.of(measured.evaluate(data, split, gallery, few_shot))
 
     def figures(
         self, out: FileName | None = None, *, data: str | None = None, split: str = "test", seed: int = 0,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.audit import data_warnings
@@ -24,6 +25,7 @@ from bayestriplet.evaluation.weights import find_weights, is_official, statistic
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import split_output
+from bayestriplet.model.principal import chosen_items, start_at_components
 from bayestriplet.runs.encoder_files import fingerprint
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.lock import alone
@@ -235,7 +237,15 @@ class TrainingRun:
         views = VIEWS if config.augment else 1
         images = self.images.as_images()
         self.images = with_features(self.whole, images, views, config.workers or 0, self.progress)
+        if isinstance(self.whole.head, nn.Linear):
+            self._start_head(self.whole.head)
         return HeadEncoder(self.whole)
+
+    def _start_head(self, head: nn.Linear) -> None:
+        """Let a linear head begin at the principal components of the training features."""
+        training = self.images.indices("train")
+        chosen = training[chosen_items(len(training), head.in_features)]
+        start_at_components(head, self.images.read(chosen))
 
     def _find_weights(self) -> str | None:
         if not self.config.is_onnx:

@@ -11,11 +11,13 @@ from typer.testing import CliRunner
 
 import bayestriplet as bt
 from bayestriplet.cli.app import app
+from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.runs.encoder_files import fingerprint
+from bayestriplet.training import trials
 from tests.data.pictures import make_folder
 from tests.data.vector_samples import NAMES, digit_vectors, write_npz
 
@@ -120,6 +122,19 @@ def test_a_linear_head_begins_at_the_principal_components_of_the_training_vector
     with torch.no_grad():
         lengths = head(torch.from_numpy(given["train"]).float()).norm(dim=1)
     assert lengths.mean() == pytest.approx(16, rel=1e-3)
+
+
+def test_a_run_whose_head_begins_elsewhere_is_another_run_of_a_comparison(data, monkeypatch):
+    options = {"data": data, "backbone": "vectors", "freeze": True}
+    configs = {head: make_config(options | {"head": head}, "test") for head in ("linear", "mlp")}
+    text = {head: [] for head in configs}
+    for head, config in configs.items():
+        monkeypatch.setattr(
+            trials.json, "dumps", lambda values, head=head, **_: text[head].append(values) or ""
+        )
+        assert trials.Trial(config).name
+    assert text["linear"][0]["start"] == "principal components"
+    assert "start" not in text["mlp"][0]
 
 
 def test_an_mlp_head_begins_at_random_and_more_dimensions_than_vectors_can_be_asked_for(data, files):

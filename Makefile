@@ -52,7 +52,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/search.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 
-# PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file), BIRDS=FOLDER pictures in class folders.
+# PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file), BIRDS=FOLDER pictures in class folders,
+# OMNIGLOT=FILE.npz and CUB=FILE.npz retrieval among their test classes (benchmarks/unseen.py says what they hold).
+UNSEEN = $(if $(PATHMNIST),--pathmnist $(PATHMNIST)) $(if $(OMNIGLOT),--omniglot $(OMNIGLOT)) $(if $(CUB),--cub $(CUB))
 reproduce: $(READY)
 	$(BIN)/python benchmarks/quality.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/ablation.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
@@ -61,11 +63,13 @@ reproduce: $(READY)
 	$(BIN)/python benchmarks/long.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(BIN)/python benchmarks/calibration.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(if $(BIRDS),$(BIN)/python benchmarks/pretrained.py --birds $(BIRDS))
+	$(BIN)/python benchmarks/unseen.py $(UNSEEN)
 	$(BIN)/python benchmarks/tables.py
 
 reproduce-fast: $(READY)
 	$(BIN)/python benchmarks/quality.py --fast --out runs/quality-fast --results runs/quality-fast/quality.json \
 		$(if $(PATHMNIST),--pathmnist $(PATHMNIST))
+	$(BIN)/python benchmarks/unseen.py --fast --out runs/unseen-fast --results runs/unseen-fast/unseen.json $(UNSEEN)
 
 clean:
 	rm -rf .venv .cache .data .mypy_cache .pytest_cache .ruff_cache .hypothesis

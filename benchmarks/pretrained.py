@@ -20,13 +20,12 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from quality import METHODS, TUNING_SEED, Lines, chosen_in, without_paths
+from quality import Lines, runs_in, save, search_and_measure, without_paths
 from rich.console import Console
 from rich.markdown import Markdown
 from tables import fill_documents, pretrained_tables
 
 import bayestriplet as bt
-from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.data.sources import absolute_data, open_data
 from bayestriplet.evaluation.embeddings import to_tensor
@@ -38,10 +37,7 @@ from bayestriplet.evaluation.weights import IMAGENET, find_weights, statistics_o
 from bayestriplet.model.backbone import EFFICIENTNET
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.model.info import EncoderInfo
-from bayestriplet.runs.folder import RunFolder
-from bayestriplet.training.comparison import Comparison
 from bayestriplet.training.run import TrainingRun
-from bayestriplet.training.tuning import options_of
 
 RESULTS = Path(__file__).parent / "results" / "pretrained.json"
 PARTS = ("speed", "methods", "scratch")
@@ -125,24 +121,17 @@ def compare_methods(
 ) -> dict[str, Any]:
     """Return the table of all methods, heads on the same features, with Recall@1 in both galleries."""
     fixed = {"data": data, "max_steps": STEPS, "validate_every": STEPS, "patience": 0}
-    base, chosen, searched = TrainConfig.model_validate(fixed), {}, {}
-    if tune:
-        best = Comparison(base, METHODS, (TUNING_SEED,), tune=True).run(out, jobs, lines)
-        chosen, searched = chosen_in(best), best["searched"]
-    measured = Comparison(base, METHODS, seeds, False, chosen)
-    summary = without_paths(measured.run(out, jobs, lines)) | {"searched": searched}
+    base = TrainConfig.model_validate(fixed)
+    summary = search_and_measure(base, seeds, out, jobs, lines, tune=tune)
     against: dict[str, dict[str, float]] = {}
-    for path in sorted((out / "runs").iterdir()):
-        config = RunFolder(path).read_config()
-        if config.seed not in seeds or options_of(config) != summary["methods"][config.method]["chosen"]:
-            continue
+    for method, seed, path in runs_in(summary, out):
         run = Evaluator(path)
-        rows = {config.method: run.vectors}
+        rows = {method: run.vectors}
         if not against:  # the floors are the same for every run
-            rows = embedders(run.encoder, name=config.method) | rows
+            rows = embedders(run.encoder, name=method) | rows
         for name, value in recalls_against(run, rows).items():
-            against.setdefault(name, {})[str(config.seed)] = value
-    return summary | {"against": against}
+            against.setdefault(name, {})[seed] = value
+    return without_paths(summary) | {"against": against}
 
 
 def recalls_against(run: Evaluator, rows: dict[str, Vectors]) -> dict[str, float]:
@@ -217,11 +206,6 @@ def main() -> None:
         Console(width=max(console.width, 120)).print(Markdown(table))
     if options.results == RESULTS:
         fill_documents()
-
-
-def save(found: dict[str, Any], path: Path) -> None:
-    """Write the figures that there are."""
-    write_text(path, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ The figures land in benchmarks/results/quality.json and from there in docs/resul
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def base_of(data: str, steps: int, **options: Any) -> TrainConfig:
 
 def without_paths(summary: dict[str, Any], curves: bool = False) -> dict[str, Any]:
     """Return what is worth keeping of a comparison: figures and options, not where files were."""
-    left_out = () if curves else ("learning",)
+    left_out = ("run",) if curves else ("run", "learning")
     settings = {name: value for name, value in summary["settings"].items() if value is not None}
     settings["data"] = summary["data"]
     methods = {
@@ -168,12 +169,22 @@ def alike_in_splits(data: str) -> dict[str, float]:
 
 
 def search_and_measure(
-    base: TrainConfig, seeds: tuple[int, ...], out: Path, jobs: int, lines: Lines
-) -> dict[str, Any]:
-    """Search options of all methods by validation items, measure them on seeds of their own."""
-    best = Comparison(base, METHODS, (TUNING_SEED,), tune=True).run(out, jobs, lines)
-    summary = Comparison(base, METHODS, seeds, False, chosen_in(best)).run(out, jobs, lines)
-    return without_paths(summary) | {"searched": best["searched"]}
+    base: TrainConfig, seeds: tuple[int, ...], out: Path, jobs: int, lines: Lines,
+    methods: tuple[str, ...] = METHODS, tune: bool = True,
+) -> dict[str, Any]:  # fmt: skip
+    """Search options of methods by validation items, measure them on seeds of their own."""
+    chosen, searched = {}, {}
+    if tune:
+        best = Comparison(base, methods, (TUNING_SEED,), tune=True).run(out, jobs, lines)
+        chosen, searched = chosen_in(best), best["searched"]
+    return Comparison(base, methods, seeds, False, chosen).run(out, jobs, lines) | {"searched": searched}
+
+
+def runs_in(summary: dict[str, Any], out: Path) -> Iterator[tuple[str, str, Path]]:
+    """Yield method, seed and folder of every run that was measured."""
+    for method, entry in summary["methods"].items():
+        for seed, scores in entry["seeds"].items():
+            yield method, seed, out / "runs" / scores["run"]
 
 
 def main() -> None:
@@ -210,10 +221,10 @@ def main() -> None:
         base = base_of(source, steps, **MAIN[name], **few)
         if options.fast:
             comparison = Comparison(base, METHODS, seeds[name], False)
-            summary = without_paths(comparison.run(options.out / name, options.jobs, lines))
+            summary = comparison.run(options.out / name, options.jobs, lines)
         else:
             summary = search_and_measure(base, seeds[name], options.out / name, options.jobs, lines)
-        found["main"][name] = summary
+        found["main"][name] = without_paths(summary)
         save(found, options.results)
     if "pathmnist" in data and "curves" in options.only:
         console.rule("pathmnist, learning curves")
@@ -244,7 +255,8 @@ def main() -> None:
     for name in OTHER_WAY.keys() & data.keys() if "other-way" in options.only and not options.fast else ():
         console.rule(f"{name}, images varied the other way")
         base, folder = base_of(data[name], steps, **OTHER_WAY[name]), options.out / f"{name}-other-way"
-        found["other way"][name] = search_and_measure(base, seeds[name], folder, options.jobs, lines)
+        measured = search_and_measure(base, seeds[name], folder, options.jobs, lines)
+        found["other way"][name] = without_paths(measured)
         save(found, options.results)
     wide = Console(width=max(console.width, 120))  # a table that is cut says nothing
     for title, table in quality_tables(found).items():

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 from ablation_tables import ablation_tables, bold, recipe_table
+from resampling import holm, in_words
 from scipy.stats import ttest_rel
+from unseen_tables import unseen_tables
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
 from bayestriplet.methods import METHODS
@@ -27,11 +29,13 @@ OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
 
 
-def methods_table() -> str:
-    """Return the methods there are, with their options and what they need of a batch."""
+def methods_table(controls: bool = False) -> str:
+    """Return the methods that are compared, or the controls, with their options and what they need."""
     heads = ("method", "what", "own option", "default", "paper", "learned parameters")
     table = [[*heads, "needs two items of a class in a batch"]]
     for name, method in METHODS.items():
+        if method.control != controls:
+            continue
         option = method.strength
         values = [f"{method.values(recipe)[option]:g}" for recipe in ("default", "paper")]
         needs = "yes" if method.needs_positives else "no"
@@ -100,7 +104,7 @@ def regime_table(regimes: dict[str, Any]) -> str:
         best = rank(list(rows.values()))[0].method
         verdict = f"**{best}**" if gap.is_clear else f"{best}, tied"
         recalls = [_recall(rows[m]) if m in rows else "no positives" for m in methods]
-        table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", _chance(chance), verdict])
+        table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", in_words(chance), verdict])
     floors = next(iter(regimes.values()))["floors"]
     untrained, pixels = (floors[name]["recall@1"] for name in ("untrained", "raw pixels"))
     return to_markdown(table) + (
@@ -122,12 +126,8 @@ def lower_rate_table(regimes: dict[str, Any], slower: dict[str, Any]) -> str:
         best = f"{other.method} {_recall(other)}"
         recalls = [_recall(lower[method]) if method in lower else "no positives" for method in entries]
         gap = bold(difference(ours, other))
-        table.append([name, f"{ours.method} {_recall(ours)}", *recalls, best, gap, _chance(chance)])
+        table.append([name, f"{ours.method} {_recall(ours)}", *recalls, best, gap, in_words(chance)])
     return to_markdown(table)
-
-
-def _chance(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def _recall(row: Row) -> str:
@@ -155,13 +155,6 @@ def p_value(rows: list[Row]) -> float:
     """Return the two-sided p-value of a lead, paired by seed."""
     ours, other = contenders(rows)
     return float(ttest_rel(ours.values["recall@1"], other.values["recall@1"]).pvalue)
-
-
-def holm(chances: list[float]) -> list[float]:
-    """Return p-values corrected by Holm's method for there being several."""
-    order = np.argsort(chances)
-    corrected = np.maximum.accumulate(np.sort(chances) * np.arange(len(chances), 0, -1)).clip(max=1.0)
-    return [float(corrected[place]) for place in np.argsort(order)]
 
 
 def long_table(runs: dict[str, Any]) -> str:
@@ -284,7 +277,7 @@ def scale_table(found: dict[str, Any]) -> str:
 
 def blocks() -> dict[str, str]:
     """Return every table that there are figures for, by name."""
-    out = {"methods": methods_table()}
+    out = {"methods": methods_table(), "controls": methods_table(controls=True)}
     if (path := RESULTS / "quality.json").is_file():
         out |= quality_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "ablation.json").is_file():
@@ -298,6 +291,8 @@ def blocks() -> dict[str, str]:
         out["scale"] = scale_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "pretrained.json").is_file():
         out |= pretrained_tables(json.loads(path.read_text(encoding="utf-8")))
+    if (path := RESULTS / "unseen.json").is_file():
+        out |= unseen_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():
         search = json.loads(path.read_text(encoding="utf-8"))
         out["searching"] = searching_table(search.get("search", {}))

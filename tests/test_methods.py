@@ -2,7 +2,7 @@ import pytest
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import InputError
-from bayestriplet.methods import LADDERS, METHODS, TUNED, check_methods, having, listed
+from bayestriplet.methods import COMPARED, LADDERS, METHODS, TUNED, check_methods, having, listed
 from bayestriplet.report.style import METHOD_COLOURS
 from bayestriplet.triplets.baselines import BASELINES
 from bayestriplet.triplets.build import CONSTRUCTORS
@@ -46,7 +46,24 @@ def test_methods_are_listed_by_what_they_have():
     assert listed(having("draw_classes")) == "but and bunca"
     assert listed(having("loss_rate")) == "dws and proxy-nca"
     assert listed(["one"]) == "one"
-    assert sorted(having("margin") + having("temperature")) == sorted(METHODS)
+    assert sorted(having("margin") + having("temperature")) == sorted(COMPARED)
+
+
+def test_controls_are_methods_with_the_options_of_bunca_that_are_compared_only_if_named():
+    controls = {name: METHODS[name] for name in METHODS if name not in COMPARED}
+    assert list(controls) == ["vertices", "means", "no-noise"]
+    bunca = METHODS["bunca"]
+    for method in controls.values():
+        assert method.control
+        assert (method.default, method.paper, method.ladders) == (bunca.default, bunca.paper, bunca.ladders)
+        assert (method.draws, method.learned, method.needs_positives) == (True, "", False)
+
+
+def test_vertices_are_refused_off_the_sphere_and_stay_on_it_in_the_papers_recipe():
+    with pytest.raises(ValueError, match="vertices has its points on the unit sphere: leave out normalize"):
+        TrainConfig(data="digits", method="vertices", normalize=False)
+    assert TrainConfig(data="digits", method="vertices", recipe="paper").resolved(10).normalize
+    assert TrainConfig(data="digits", method="means", normalize=False).normalize is False
 
 
 def test_names_of_methods_are_checked():

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bayestriplet.api import compare as compare
     from bayestriplet.api import train as train
     from bayestriplet.errors import BayesTripletError as BayesTripletError
+    from bayestriplet.evaluation.few_shot import few_shot_accuracy as few_shot_accuracy
     from bayestriplet.evaluation.metrics import recall_at_k as recall_at_k
     from bayestriplet.posterior.posterior import ClassPosterior as ClassPosterior
     from bayestriplet.posterior.priors import NIWPrior as NIWPrior
@@ -33,6 +34,7 @@ _WHERE = {
     "compare": "api",
     "train": "api",
     "BayesTripletError": "errors",
+    "few_shot_accuracy": "evaluation.few_shot",
     "recall_at_k": "evaluation.metrics",
     "ClassPosterior": "posterior.posterior",
     "NIWPrior": "posterior.priors",

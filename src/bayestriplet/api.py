@@ -16,7 +16,7 @@ from bayestriplet.checks import check_seeds, check_whole
 from bayestriplet.config import TrainConfig, make_config, read_toml
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError, StateError
-from bayestriplet.methods import METHODS, check_methods
+from bayestriplet.methods import COMPARED, check_methods
 from bayestriplet.report.answers import SearchResult
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.encoding import encode_images
@@ -121,7 +121,7 @@ def compare(
     ``seeds`` is how many, or which. Other options are those of :func:`train`, but for what is tuned.
     Runs that are in ``out`` already are not repeated.
     """
-    names = check_methods(METHODS if methods is None else methods)
+    names = check_methods(COMPARED if methods is None else methods)
     numbers = check_seeds(range(check_whole("seeds", seeds, 1)) if isinstance(seeds, int) else seeds)
     values = {name: value for name, value in options.items() if value is not None}
     base = make_config({"data": absolute_data(data), **values}, "compare")
@@ -244,14 +244,14 @@ class Run:
     def evaluate(
         self, data: str | None = None, *, split: str = "test", gallery: str | None = None,
         split_by: str | None = None, skip_bad: bool = False, backbone: str | None = None,
-        on_event: OnEvent = ignore,
+        few_shot: bool = False, on_event: OnEvent = ignore,
     ) -> "EvaluationResult":  # fmt: skip
         """Measure retrieval, probabilities and novelty, as ``bayestriplet evaluate`` does."""
         from bayestriplet.evaluation.evaluator import Evaluator
         from bayestriplet.report.results import EvaluationResult
 
         measured = Evaluator(self.path, skip_bad, backbone, as_progress(on_event), split_by)
-        return EvaluationResult.of(measured.evaluate(data, split, gallery))
+        return EvaluationResult.of(measured.evaluate(data, split, gallery, few_shot))
 
     def figures(
         self, out: FileName | None = None, *, data: str | None = None, split: str = "test", seed: int = 0,

@@ -231,8 +231,10 @@ class TrainConfig(BaseModel):
             ("draw_classes", f"only {listed(having('draw_classes'))} draw"),
             ("loss_rate", f"only {listed(having('loss_rate'))} learn a loss"),
         ):
-            if getattr(self, name) is not None and self.method not in having(name):
+            if getattr(self, name) is not None and not method.has(name):
                 raise ValueError(f"{self.method} has no {name}; {reason}")
+        if self.normalize is False and method.on_sphere:
+            raise ValueError(f"{self.method} has its points on the unit sphere: leave out normalize=False")
         if self.margin == 0 and not method.soft_margin:
             soft = listed([name for name, one in METHODS.items() if one.soft_margin])
             raise ValueError(f"margin must be above 0; only {soft} takes 0, its soft margin")
@@ -243,7 +245,7 @@ class TrainConfig(BaseModel):
         method, paper = METHODS[self.method], self.recipe == "paper"
         values = {
             **method.values(self.recipe),
-            "normalize": not paper,
+            "normalize": method.on_sphere or not paper,
             "augment": not paper and not self.freeze,
             "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
             "lr": 1e-5 if paper else RATE_UNFROZEN if self.unfreeze_from else RATE.start,

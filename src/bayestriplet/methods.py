@@ -53,6 +53,10 @@ class Method:
     """Whether a batch has to hold two items of a class for anything to be learned."""
     soft_margin: bool = False
     """Whether a margin of 0 stands for log(1 + exp(d_p - d_n))."""
+    control: bool = False
+    """Whether it is BUNCA with a part taken away, to see what the part is worth; compared only if named."""
+    on_sphere: bool = False
+    """Whether it exists on the unit sphere alone."""
     ladders: Mapping[str, Ladder] = field(init=False)
     """The options that a search tunes, beside normalisation."""
 
@@ -65,6 +69,10 @@ class Method:
         """The option that says how hard it pulls: margin or temperature."""
         return "margin" if "margin" in self.default else "temperature"
 
+    def has(self, option: str) -> bool:
+        """Return whether it has one of margin, temperature, loss_rate and draw_classes."""
+        return self.draws if option == "draw_classes" else option in self.ladders
+
     def values(self, recipe: str) -> dict[str, float]:
         """Return the values of its own options in a recipe."""
         return dict(self.paper if recipe == "paper" else self.default)
@@ -76,6 +84,12 @@ def _by_margin(title: str, what: str, colour: str, margin: float = 0.2, **traits
 
 def _by_temperature(title: str, what: str, colour: str, temperature: float = 0.1, **traits: object) -> Method:
     return Method(title, what, colour, {"temperature": temperature}, {"temperature": 1.0}, **traits)  # type: ignore[arg-type]
+
+
+def _control(title: str, what: str, colour: str, **traits: object) -> Method:
+    return _by_temperature(
+        title, what, colour, 0.3, draws=True, needs_positives=False, control=True, **traits
+    )
 
 
 METHODS: dict[str, Method] = {
@@ -102,15 +116,23 @@ METHODS: dict[str, Method] = {
         "proxy-NCA", "NCA loss against a learned point per class", "#9C7A68",
         learned="proxies", needs_positives=False,
     ),
+    "vertices": _control(
+        "vertices only", "control of BUNCA: a fixed point per class and the batch", "#003F66", on_sphere=True
+    ),
+    "means": _control(
+        "class means only", "control of BUNCA: the mean of each class and the batch", "#7A8FB8"
+    ),
+    "no-noise": _control(
+        "BUNCA without noise", "control of BUNCA: the centre of each class's draws and the batch", "#3E8E8E"
+    ),
 }  # fmt: skip
+COMPARED = tuple(name for name, method in METHODS.items() if not method.control)  # unless some are named
 TUNED = (*LADDERS, "normalize")  # options that a search chooses, as far as a method has them
 
 
 def having(option: str) -> list[str]:
-    """Return the methods that have one of margin, temperature, loss_rate and draw_classes."""
-    if option == "draw_classes":
-        return [name for name, method in METHODS.items() if method.draws]
-    return [name for name, method in METHODS.items() if option in method.ladders]
+    """Return the methods that have an option; controls have those of bunca."""
+    return [name for name in COMPARED if METHODS[name].has(option)]
 
 
 def listed(names: list[str]) -> str:

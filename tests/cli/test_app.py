@@ -170,6 +170,16 @@ def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
     assert found["probabilities"] is None  # other data than the run's own
 
 
+def test_evaluate_measures_few_shot_accuracy_where_there_are_enough_classes(trained):
+    out, _ = trained
+    done = run("evaluate", out, *BACKBONE, "--few-shot", "--json")
+    found = json.loads(done.stdout)
+    assert [(task["ways"], task["shots"]) for task in found["few_shot"]["tasks"]] == [(5, 1), (5, 5)]
+    assert found["few_shot"]["tasks"][1]["rows"]["raw pixels"]["value"] > 0.8
+    assert "Not measured 20-way 1-shot" in found["note"]
+    assert "Few-shot accuracy on" in run("evaluate", out, *BACKBONE, "--few-shot").stdout
+
+
 def test_a_folder_of_images_is_trained_on_with_worker_processes(folder, tmp_path):
     done = run("train", folder, *SMALL[2:], "--width", "0.25", "--workers", "2", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr

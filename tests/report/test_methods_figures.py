@@ -26,7 +26,8 @@ def rows(seed=0, seeds=3):
 def summary(seeds=2, data="mnist"):
     rng = np.random.default_rng(1)
     learning = [
-        [(step, step / 20 + i, 80 + step / 60 + rng.normal()) for step in (200, 400, 600)] for i in range(9)
+        [(step, step / 20 + i, 80 + step / 60 + rng.normal()) for step in (200, 400, 600)]
+        for i in range(len(METHOD_COLOURS))
     ]
     methods = {
         method: {"seeds": {str(s): {"learning": learning[i]} for s in range(seeds)}}
@@ -127,4 +128,4 @@ def test_regimes_and_data_sets_without_glyphs_have_other_words():
 
 
 def test_every_method_has_its_own_colour():
-    assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS) == 9
+    assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS) == 12

@@ -7,9 +7,13 @@ from bayestriplet.report.style import METHOD_COLOURS, class_styles
 
 
 def test_every_method_has_a_colour_of_its_own():
-    methods = {"but", "bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"}
+    methods = {"but", "bunca", "ba", "bsh", "bh", "ep", "dws", "nca", "proxy-nca"} | {
+        "vertices",
+        "means",
+        "no-noise",
+    }
     assert METHOD_COLOURS.keys() == methods
-    assert len(set(METHOD_COLOURS.values())) == 9
+    assert len(set(METHOD_COLOURS.values())) == 12
 
 
 @pytest.mark.parametrize("number", [1, 8, 10, 20, 21, 100])

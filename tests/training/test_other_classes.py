@@ -1,16 +1,18 @@
 """Runs that are tested on classes they were not trained on."""
 
 import pytest
+import torch
 
 from bayestriplet import recall_at_k
 from bayestriplet.config import make_config
+from bayestriplet.errors import InputError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluator import Evaluator
 from bayestriplet.report.results import EvaluationResult
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.splits import open_run_data, read_splits
-from bayestriplet.training import trials
+from bayestriplet.training import module, trials
 from bayestriplet.training.comparison import Comparison
 from bayestriplet.training.events import WarningEvent, ignore
 from bayestriplet.training.run import TrainingRun
@@ -44,6 +46,29 @@ def test_a_run_on_other_classes_is_opened_again_with_its_splits(tmp_path):
     images = open_run_data(run.folder, "digits", run.outcome.encoder.info)
     assert images.classes == tuple("0123456789")
     assert [splits[images.classes[k]] for k in images.labels] == images.splits.tolist()
+
+
+def test_a_criterion_knows_only_the_classes_that_are_trained_on(tmp_path, monkeypatch):
+    made, build = [], module.build_criterion
+
+    def build_and_keep(*args, **options):
+        made.append(build(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(module, "build_criterion", build_and_keep)
+    run, _ = train(tmp_path / "run", split_by="class", seed=1, method="bunca")
+    trained = set(run.images.labels[run.images.indices("train")].tolist())
+    assert len(trained) < len(run.images.classes) == 10
+    assert made[0].posterior.num_classes == len(trained)
+    assert (made[0].posterior.seen > 0).all()
+
+
+def test_a_checkpoint_that_counts_other_classes_is_refused_in_one_line(tmp_path):
+    run, _ = train(tmp_path / "run", split_by="class", seed=1)
+    other = module.EmbeddingModule(run.outcome.encoder, run.config, 1, 10)
+    checkpoint = torch.load(run.folder.checkpoint, weights_only=True)
+    with pytest.raises(InputError, match="also counted classes without training items: train again"):
+        other.on_load_checkpoint(checkpoint)
 
 
 def test_a_run_split_by_class_is_evaluated_on_classes_it_was_not_trained_on(tmp_path):

@@ -122,7 +122,7 @@ def test_every_other_method_trains(method, tmp_path):
 def test_a_loss_learns_so_many_times_faster_than_the_network(faster, tmp_path):
     options = {"method": "proxy-nca", "lr": 1e-3, "max_steps": 1, "validate_every": 1}
     run, _ = train(tmp_path / "run", **options, loss_rate=faster)
-    module, moved = EmbeddingModule(run.outcome.encoder, run.config, 1), {}
+    module, moved = EmbeddingModule(run.outcome.encoder, run.config, 1, 10), {}
     optimizer = module.configure_optimizers()["optimizer"]
     before = {name: value.detach().clone() for name, value in module.named_parameters()}
     for value in module.parameters():

@@ -145,6 +145,21 @@ def test_batch_hard_alone_is_tried_with_a_soft_margin_off_the_sphere(search):
     assert all(config.method == "bh" and not config.normalize for config in asked if config.margin == 0)
 
 
+def test_a_control_is_searched_as_bunca_is_and_vertices_on_the_sphere_alone(search):
+    chosen, asked = search(hill(lr=1e-3, temperature=1.0, normalize=False), "bunca", "vertices", "means")
+    assert (chosen["vertices"].lr, chosen["vertices"].temperature) == (1e-3, 1.0)
+    tried = {
+        method: [
+            (one.lr, one.temperature) for one in asked if one.method == method and (one.normalize or flat)
+        ]
+        for method, flat in (("bunca", False), ("vertices", True))
+    }
+    assert tried["vertices"] == tried["bunca"]
+    assert {method: config.normalize for method, config in chosen.items()} == {
+        "bunca": False, "vertices": True, "means": False
+    }  # fmt: skip
+
+
 def test_how_fast_a_loss_learns_is_searched_last_and_the_rest_again_from_there(search):
     def recall(config):
         faster = LADDERS["loss_rate"].index(config.loss_rate or 1.0)

@@ -75,7 +75,7 @@ def test_data_split_seed_and_method_are_those_of_the_frozen_run(frozen):
 def test_both_rates_reach_the_optimiser(frozen):
     config = config_of(frozen, lr=0.02, method="proxy-nca").resolved(3)
     encoder = unfreeze(config, open_data(config.data, size=32, seed=3))
-    module = EmbeddingModule(encoder, config, 4)
+    module = EmbeddingModule(encoder, config, 4, 10)
     groups = module.configure_optimizers()["optimizer"].param_groups
     assert [group["lr"] for group in groups] == pytest.approx([0.02, 0.002, 0.02])
     parts = (encoder.head, encoder.backbone, module.criterion)

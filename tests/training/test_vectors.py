@@ -11,10 +11,13 @@ from typer.testing import CliRunner
 
 import bayestriplet as bt
 from bayestriplet.cli.app import app
+from bayestriplet.config import make_config
+from bayestriplet.data.sources import open_data
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.runs.encoder_files import fingerprint
+from bayestriplet.training import trials
 from tests.data.pictures import make_folder
 from tests.data.vector_samples import NAMES, digit_vectors, write_npz
 
@@ -100,6 +103,48 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(run, data, files):
     done = bt.train(resume=stopped)
     assert done.results["steps"] == 100
     assert done.folder.model.read_bytes() == run.folder.model.read_bytes()
+
+
+def test_a_linear_head_begins_at_the_principal_components_of_the_training_vectors(data, files):
+    begun = bt.train(data, out=files / "begun", split_by="item", dim=6, max_steps=1, lr=1e-12)
+    images = open_data(data, split_by="item")
+    given = {split: images.read(images.indices(split)).astype(np.float64) for split in ("train", "test")}
+    center = given["train"].mean(0)
+    directions = np.linalg.svd(given["train"] - center, full_matrices=False)[2][:6]
+    components = (given["test"] - center) @ directions.T
+    expected = components / np.linalg.norm(components, axis=1, keepdims=True)
+    found = begun.encode(given["test"].astype(np.float32))
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-3)  # whatever the signs
+    labels = images.labels[images.indices("test")]
+    shown = begun.results["test"]["but"]["recall@1"]["value"]
+    assert shown == pytest.approx(bt.recall_at_k(expected, labels, (1,))[1])
+    head = load_encoder(begun.folder.model).head
+    with torch.no_grad():
+        lengths = head(torch.from_numpy(given["train"]).float()).norm(dim=1)
+    assert lengths.mean() == pytest.approx(16, rel=1e-3)
+
+
+def test_a_run_whose_head_begins_elsewhere_is_another_run_of_a_comparison(data, monkeypatch):
+    options = {"data": data, "backbone": "vectors", "freeze": True}
+    configs = {head: make_config(options | {"head": head}, "test") for head in ("linear", "mlp")}
+    text = {head: [] for head in configs}
+    for head, config in configs.items():
+        monkeypatch.setattr(
+            trials.json, "dumps", lambda values, head=head, **_: text[head].append(values) or ""
+        )
+        assert trials.Trial(config).name
+    assert text["linear"][0]["start"] == "principal components"
+    assert "start" not in text["mlp"][0]
+
+
+def test_an_mlp_head_begins_at_random_and_more_dimensions_than_vectors_can_be_asked_for(data, files):
+    for name, options in (("mlp", {"head": "mlp", "dim": 6}), ("long", {"dim": 300})):
+        one, two = (
+            bt.train(data, out=files / f"{name}{seed}", split_by="item", max_steps=1, seed=seed, **options)
+            for seed in (0, 1)
+        )
+        rows = [list(load_encoder(run.folder.model).head.parameters())[-2] for run in (one, two)]
+        assert not torch.allclose(rows[0][-1], rows[1][-1], atol=1e-2)
 
 
 def test_evaluate_measures_it_on_its_own_and_on_other_vectors(run, files):

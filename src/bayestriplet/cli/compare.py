@@ -10,7 +10,7 @@ from bayestriplet.checks import check_seeds
 from bayestriplet.cli.options import give_options, path_option, plain_option
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.errors import InputError
-from bayestriplet.methods import METHODS, TUNED, check_methods
+from bayestriplet.methods import COMPARED, TUNED, check_methods
 
 
 def compare(
@@ -47,8 +47,8 @@ def compare(
 
 
 def parse_methods(text: str) -> tuple[str, ...]:
-    """Return the methods of a comma-separated list, or all of them."""
-    return check_methods(METHODS if text == "all" else (part.strip() for part in text.split(",")))
+    """Return the methods of a comma-separated list, or all but the controls."""
+    return check_methods(COMPARED if text == "all" else (part.strip() for part in text.split(",")))
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -68,7 +68,7 @@ give_options(
     compare,
     [
         path_option("out", "Folder of the comparison; one that was begun goes on."),
-        plain_option("methods", str, "Comma-separated, or all (default)."),
+        plain_option("methods", str, "Comma-separated, or all (default), which are all but the controls."),
         plain_option("seeds", str, "How many seeds, or a list such as 0,1,2. Default: 5."),
         plain_option("jobs", int, "Runs at a time. Default: 1."),
         plain_option(

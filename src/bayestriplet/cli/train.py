@@ -83,6 +83,12 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    few_shot: Annotated[
+        bool,
+        typer.Option(
+            "--few-shot", help="Also classify by 1 and 5 examples per class, in episodes of 5 and 20 classes."
+        ),
+    ] = False,
     skip_bad: SkipBad = False,
     backbone: Backbone = None,
     json: Json = False,
@@ -98,6 +104,7 @@ def evaluate(
             split_by=split_by,
             skip_bad=skip_bad,
             backbone=backbone,
+            few_shot=few_shot,
             on_event=on_event,
         )
     if json:

@@ -13,8 +13,9 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.evaluation.bootstrap import Scores
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import load_encoder
-from bayestriplet.evaluation.evaluate import ItemSet, embed_with, embedders, remember, select_items
+from bayestriplet.evaluation.evaluate import ItemSet, Vectors, embed_with, embedders, remember, select_items
 from bayestriplet.evaluation.features import with_features
+from bayestriplet.evaluation.few_shot import FewShot, check_few_shot, measure_few_shot
 from bayestriplet.evaluation.galleries import (
     GalleryScores,
     choose_clusters,
@@ -56,6 +57,8 @@ class Evaluation:
     probability_scores: ProbabilityScores = field(default_factory=ProbabilityScores)
     notes: tuple[str, ...] = ()
     """Why something was left out, a line each."""
+    few_shot: FewShot | None = None
+    """Accuracy in few-shot episodes, where it was asked for."""
 
     @property
     def title(self) -> str:
@@ -108,16 +111,29 @@ class Evaluator:
         )
 
     def evaluate(
-        self, data: str | None = None, split: str = "test", gallery: str | None = None
+        self,
+        data: str | None = None,
+        split: str = "test",
+        gallery: str | None = None,
+        few_shot: bool = False,
     ) -> Evaluation:
-        """Measure retrieval on some data and, on the run's own test items, probabilities and novelty."""
+        """Measure retrieval on some data and, on the run's own test items, probabilities and novelty.
+
+        With ``few_shot`` also how well items of new classes are known by a few examples.
+        """
         name = absolute_data(data or self.config.data)
         images, novel = self.open(name)
         has_own = name == self.config.data and split == "test" and len(images.indices("val")) > 0
         predictive = self.open_predictive() if has_own else None
-        (first, *others), notes = self._measure_retrieval(name, images, split, gallery)
+        queries = select_items(images, split, self.encoder)
+        if few_shot:
+            check_few_shot(queries)
+        rows = self._embedders(images, keep=few_shot)
+        (first, *others), notes = self._measure_retrieval(name, queries, gallery, rows)
         found = self._measure_probabilities(images, novel, predictive) if has_own else ProbabilityScores()
-        return Evaluation(first, {one.name: one for one in others}, found, (*notes, *found.notes))
+        shots = measure_few_shot(rows, queries, self.progress) if few_shot else None
+        notes = [*notes, *found.notes, *([] if shots is None else shots.notes)]
+        return Evaluation(first, {one.name: one for one in others}, found, tuple(notes), shots)
 
     def open(self, name: str) -> tuple[LabelledImages, LabelledImages | None]:
         """Return data as the run needs them, and the items of classes held out of training apart.
@@ -139,25 +155,31 @@ class Evaluator:
         """Return what the run says of new items, or None where it keeps nothing."""
         return open_predictive(self.run, fingerprint_of(self.run.model))
 
-    def _measure_retrieval(
-        self, name: str, images: LabelledImages, split: str, gallery: str | None
-    ) -> tuple[list[GalleryScores], list[str]]:
-        """Return the scores of a split of some data in every gallery, and why others are left out.
-
-        The run's own held-out items are also looked for in its training items.
-        """
+    def _embedders(self, images: LabelledImages, keep: bool) -> dict[str, Vectors]:
+        """Return what embeds items: the run's network and its floors, whose vectors are held to ``keep``."""
         encoder, config = self.encoder, self.config
-        queries, training = select_items(images, split, encoder), None
-        if name == config.data and split in ("val", "test"):
-            training = select_items(images, "train", encoder)
-        galleries, notes = list_galleries(queries, self._asked(name, images, split, gallery), training)
         rows = embedders(
             encoder, workers=images.default_workers(), seed=config.seed, name=config.method,
             weights=config.weights, begun=config.unfreeze_from, progress=self.progress,
         )  # fmt: skip
-        rows[config.method] = self.vectors
-        trained = self._trained(images if name == config.data else None)
-        return measure_galleries(rows, galleries, trained, config.seed, self.progress), notes
+        return {name: remember(row) if keep else row for name, row in rows.items()} | {
+            config.method: self.vectors
+        }
+
+    def _measure_retrieval(
+        self, name: str, queries: ItemSet, gallery: str | None, rows: dict[str, Vectors]
+    ) -> tuple[list[GalleryScores], list[str]]:
+        """Return the scores of some items of some data in every gallery, and why others are left out.
+
+        The run's own held-out items are also looked for in its training items.
+        """
+        images, split, training = queries.images, queries.split, None
+        is_own = name == self.config.data
+        if is_own and split in ("val", "test"):
+            training = select_items(images, "train", self.encoder)
+        galleries, notes = list_galleries(queries, self._asked(name, images, split, gallery), training)
+        trained = self._trained(images if is_own else None)
+        return measure_galleries(rows, galleries, trained, self.config.seed, self.progress), notes
 
     def _asked(self, name: str, images: LabelledImages, split: str, gallery: str | None) -> ItemSet | None:
         """Return the items that a gallery names, None for the queries themselves."""

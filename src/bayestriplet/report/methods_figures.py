@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-OWN = tuple(name for name, method in METHODS.items() if method.draws)
+OWN = tuple(name for name, method in METHODS.items() if method.draws and not method.control)
 REGIME_TICKS = (-50, -20, -10, -5, -2, -1, -0.5, 0, 0.5, 1, 2, 5, 10)
 ONE_SEED = "One seed, so no intervals."
 WIDEST_REGIME = 2.0  # inches of a regime's name

@@ -14,7 +14,7 @@ from bayestriplet.evaluation.paired import Row, rows_of
 from bayestriplet.report.answers import plain_console
 from bayestriplet.report.methods_figures import draw_comparison
 from bayestriplet.report.methods_table import MEASURED, cells, floor_cells, to_csv, to_markdown, to_rich
-from bayestriplet.report.scores import novelty_table, probability_table, score_table
+from bayestriplet.report.scores import few_shot_table, novelty_table, probability_table, score_table
 from bayestriplet.runs.comparison_folder import ComparisonFolder
 
 
@@ -44,6 +44,7 @@ class EvaluationResult(Evaluation):
         if found.rows is not None:
             parts.append(probability_table(found.rows, found.resampled, found.units))
         parts += [] if self.novelty is None else [novelty_table(self.novelty)]
+        parts += [] if self.few_shot is None else [few_shot_table(self.few_shot)]
         return [*_apart(parts), *self.notes]
 
     def to_json(self) -> dict[str, Any]:
@@ -55,6 +56,7 @@ class EvaluationResult(Evaluation):
             "galleries": {name: one.to_json() for name, one in self.galleries.items()},
             "probabilities": None if rows is None else {way: asdict(row) for way, row in rows.items()},
             "novelty": self.novelty,
+            "few_shot": None if self.few_shot is None else self.few_shot.to_json(),
             "note": self.note,
         }
 

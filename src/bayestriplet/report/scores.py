@@ -4,6 +4,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bayestriplet.evaluation.bootstrap import Score
+from bayestriplet.evaluation.few_shot import EPISODES, QUERIES, FewShot
 from bayestriplet.evaluation.galleries import GalleryScores
 from bayestriplet.evaluation.probabilities import Honesty
 
@@ -52,6 +53,24 @@ def probability_table(rows: dict[str, Honesty], resampled: str = "queries", unit
         loss = row.log_loss
         cell = f"[bold]{loss.value:.4f}[/][dim]±{(loss.high - loss.low) / 2:.4f}[/]"
         table.add_row(name, _cell(row.accuracy), cell, f"[bold]{row.ece:.4f}[/]")
+    return table
+
+
+def few_shot_table(found: FewShot) -> Table:
+    """Return a table of accuracies in percent, task by task; it fits 80 columns."""
+    lines = [
+        "Percent ± half the 95% interval; by the nearest class mean",
+        f"{EPISODES:,} episodes each, up to {QUERIES} queries per class",
+    ]
+    left_out = {task.shots: task for task in found.tasks if task.left_out}
+    lines += [
+        f"{shots}-shot: {task.left_out:,} classes left out, with fewer than {shots + 1} items"
+        for shots, task in left_out.items()
+    ]
+    headings = [f"{task.ways}-way {task.shots}-shot" for task in found.tasks]
+    table = _new_table(found.title, "\n".join(lines), "embedding", *headings)
+    for name in found.tasks[0].rows:
+        table.add_row(name, *(_cell(task.rows[name]) for task in found.tasks))
     return table
 
 

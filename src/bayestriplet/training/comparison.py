@@ -113,6 +113,7 @@ class Comparison:
                 "validation": learning[-1][2] if learning else None,
                 "seconds": found["seconds"],
                 "learning": learning,
+                "run": trial.name,
             }
         return {
             "data": results[0]["data"], "settings": self._settings(), "tuned": self.tune,

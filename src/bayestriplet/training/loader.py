@@ -16,12 +16,15 @@ Batch = tuple[Tensor, Tensor]
 
 
 class TrainingImages(Dataset[Batch]):
-    """The training split; a batch is fetched whole, with variations that depend on the seed and its items."""
+    """The training split; a batch is fetched whole, with variations that depend on the seed and its items.
+
+    Labels are numbers among the classes that are trained on, which are all that a criterion knows of.
+    """
 
     def __init__(self, images: LabelledImages, seed: int, vary: bool) -> None:
         self.images, self.seed, self.vary = images, seed, vary
         self.indices = images.indices("train")
-        self.labels = images.labels[self.indices]
+        self.classes, self.labels = np.unique(images.labels[self.indices], return_inverse=True)
 
     def __len__(self) -> int:
         return len(self.indices)

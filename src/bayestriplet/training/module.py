@@ -7,7 +7,7 @@ from lightning.pytorch import LightningModule
 from torch import Tensor
 
 from bayestriplet.config import TrainConfig
-from bayestriplet.errors import BayesTripletError, DivergenceError
+from bayestriplet.errors import BayesTripletError, DivergenceError, InputError
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.posterior.distributed import RefusedElsewhereError
 from bayestriplet.training.gradients import average_in_order
@@ -20,15 +20,17 @@ BACKBONE_RATE = 0.1  # of the head's rate, for a backbone that knows something a
 
 
 class EmbeddingModule(LightningModule):
-    """Trains an encoder with a criterion for a fixed number of steps."""
+    """Trains an encoder with a criterion of so many classes for a fixed number of steps."""
 
-    def __init__(self, encoder: Encoder | HeadEncoder, config: TrainConfig, steps: int) -> None:
+    def __init__(
+        self, encoder: Encoder | HeadEncoder, config: TrainConfig, steps: int, num_classes: int
+    ) -> None:
         super().__init__()
         self.encoder, self.config, self.steps = encoder, config, steps
         self.draws = torch.Generator().manual_seed(config.seed)
         self.criterion = build_criterion(
             config.method,
-            len(encoder.info.classes),
+            num_classes,
             config.dim,
             recipe=config.recipe,
             generator=self.draws,
@@ -92,4 +94,10 @@ class EmbeddingModule(LightningModule):
         checkpoint["ranks"] = gather_states(own)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        for name, value in self.criterion.state_dict().items():
+            if checkpoint["state_dict"].get(f"criterion.{name}", value).shape != value.shape:
+                raise InputError(
+                    "the checkpoint was written by a version that also counted classes without training "
+                    "items: train again with another --out"
+                )
         restore_rank(checkpoint, self.draws)

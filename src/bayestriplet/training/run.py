@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.audit import data_warnings
@@ -24,6 +25,7 @@ from bayestriplet.evaluation.weights import find_weights, is_official, statistic
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import split_output
+from bayestriplet.model.principal import chosen_items, start_at_components
 from bayestriplet.runs.encoder_files import fingerprint
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.lock import alone
@@ -205,12 +207,13 @@ class TrainingRun:
         torch.manual_seed(config.seed)
         batches = make_batches(config, images)
         batches.start = start
-        module = self._module(self._encoder())
+        encoder = self._encoder()
         images = self.images  # of a frozen network, its features
+        items = TrainingImages(images, config.seed, bool(config.augment))
+        module = self._module(encoder, len(items.classes))
         validation = Validation(images, config.validate_every or 0, config.patience, self.on_event)
         log = StepLog(self.folder, batches.batches_per_epoch, validation, self.on_event)
         trainer = make_trainer(config, self.folder, [validation, log, interruption])
-        items = TrainingImages(images, config.seed, bool(config.augment))
         try:
             with training_together(trainer, conclude), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -234,7 +237,15 @@ class TrainingRun:
         views = VIEWS if config.augment else 1
         images = self.images.as_images()
         self.images = with_features(self.whole, images, views, config.workers or 0, self.progress)
+        if isinstance(self.whole.head, nn.Linear):
+            self._start_head(self.whole.head)
         return HeadEncoder(self.whole)
+
+    def _start_head(self, head: nn.Linear) -> None:
+        """Let a linear head begin at the principal components of the training features."""
+        training = self.images.indices("train")
+        chosen = training[chosen_items(len(training), head.in_features)]
+        start_at_components(head, self.images.read(chosen))
 
     def _find_weights(self) -> str | None:
         if not self.config.is_onnx:
@@ -242,11 +253,11 @@ class TrainingRun:
         kept = self.folder.backbone
         return str(kept if kept.is_file() else split_output(self.config.backbone or "")[0])
 
-    def _module(self, encoder: Encoder | HeadEncoder) -> EmbeddingModule:
+    def _module(self, encoder: Encoder | HeadEncoder, num_classes: int) -> EmbeddingModule:
         """Return the module; what a criterion has to say becomes a note."""
         with warnings.catch_warnings(record=True) as notes:
             warnings.simplefilter("always")
-            module = EmbeddingModule(encoder, self.config, self.config.max_steps or 0)
+            module = EmbeddingModule(encoder, self.config, self.config.max_steps or 0, num_classes)
         for note in notes:
             self.on_event(WarningEvent(str(note.message), is_note=True))
         return module

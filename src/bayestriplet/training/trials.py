@@ -31,9 +31,10 @@ PATIENCE = 5.0  # seconds that runs may take to end when another one has failed
 class Trial:
     """A run to be made, with its options in full; its folder is named after everything that decides it.
 
-    So a run that was made with another default, or with another recipe of what BUT and BUNCA draw
-    with, is another run. What only says how it is made, not what comes of it, is no part of the name,
-    nor is an option without a value, so that a later version with one option more still knows the run.
+    So a run that was made with another default, with another recipe of what BUT and BUNCA draw with, or
+    with a head that began elsewhere is another run. What only says how it is made, not what comes of it, is
+    no part of the name, nor is an option without a value, so that a later version with one option more still
+    knows the run.
     """
 
     config: TrainConfig
@@ -43,6 +44,8 @@ class Trial:
         """A readable name that is different for different options."""
         values = self.config.model_dump(exclude={"workers", "logger"}, exclude_none=True)
         values["drawing"] = drawing_recipe(self.config.method, self.config.recipe)
+        if self.config.freeze and self.config.head == "linear":
+            values["start"] = "principal components"  # earlier versions began at random
         text = json.dumps(values, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{self.config.method}-seed{self.config.seed}-{digest}"

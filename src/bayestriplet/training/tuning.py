@@ -38,11 +38,14 @@ class Search:
     def best(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Return each method's best options: rate, then margin or temperature; then both off the sphere.
 
-        Batch-hard is also tried as its authors recommend it: off the sphere, with a soft margin. Where a
-        loss has parameters of its own, their rate is searched from the best, and the others from there.
+        A method that exists on the sphere alone is left there. Batch-hard is also tried as its authors
+        recommend it: off the sphere, with a soft margin. Where a loss has parameters of its own, their
+        rate is searched from the best, and the others from there.
         """
         found = self._climb_both(configs)
-        flat = self._climb_both({method: _off_sphere(config) for method, config in found.items()})
+        flat = self._climb_both(
+            {m: _off_sphere(config) for m, config in found.items() if not METHODS[m].on_sphere}
+        )
         soft = {
             method: config.model_copy(update={"margin": 0.0})
             for method, config in flat.items()
@@ -50,7 +53,7 @@ class Search:
         }
         soft = self._climb(soft, dict.fromkeys(soft, "lr"))
         best = {
-            method: max(found[method], flat[method], soft.get(method, flat[method]), key=self._score)
+            method: max((ways[method] for ways in (found, flat, soft) if method in ways), key=self._score)
             for method in configs
         }
         learning = {method: config for method, config in best.items() if METHODS[method].learned}

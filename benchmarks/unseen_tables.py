@@ -1,0 +1,67 @@
+"""The tables of retrieval among classes that were never trained on."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from resampling import Estimate, estimate, holm, in_words, recalls, resampled_recalls
+
+from bayestriplet.methods import METHODS
+from bayestriplet.report.methods_table import describe, to_markdown
+
+HEADS = ("method", "R@1", "less the candidate", "p (Holm)", "R-precision", "MAP@R", "chosen options")
+
+
+def unseen_tables(found: dict[str, Any]) -> dict[str, str]:
+    """Return a table of every part that there are figures for."""
+    return {f"unseen {name}": part_table(part, found["candidate"]) for name, part in found["parts"].items()}
+
+
+def part_table(part: dict[str, Any], candidate: str) -> str:
+    """Return all methods, the best first, each beside the candidate; then what needs no training."""
+    values, gaps = compare_with(part, candidate)
+    table = [[*HEADS]]
+    for method in sorted(values, key=lambda name: -values[name].value):
+        entry = part["methods"][method]
+        means = [
+            np.mean([seed[name] for seed in entry["seeds"].values()]) for name in ("r-precision", "map@r")
+        ]
+        name = f"{method} (control)" if METHODS[method].control else method
+        apart = ["candidate", ""]
+        if method != candidate:
+            gap = gaps[method]
+            text = f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
+            apart = [f"**{text}**" if gap.is_clear else text, in_words(gap.p)]
+        recall = f"{values[method].value:.2f} [{values[method].low:.2f}, {values[method].high:.2f}]"
+        table.append([name, recall, *apart, *(f"{mean:.2f}" for mean in means), describe(entry["chosen"])])
+    for name, scores in part["floors"].items():
+        recall, *more = (f"{scores[measure]:.2f}" for measure in ("recall@1", "r-precision", "map@r"))
+        table.append([name, recall, "", "", *more, ""])
+    return to_markdown(table)
+
+
+def compare_with(part: dict[str, Any], candidate: str) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+    """Return Recall@1 of every method, and its difference to the candidate with p-values after Holm."""
+    hits, sizes = hits_of(part)
+    means, drawn = recalls(hits, sizes), resampled_recalls(hits, sizes)
+    values = {name: estimate(means[name], drawn[name]) for name in hits}
+    others = [name for name in hits if name != candidate]
+    gaps = {name: estimate(means[name] - means[candidate], drawn[name] - drawn[candidate]) for name in others}
+    corrected = holm([gaps[name].p for name in others])
+    return values, {
+        name: Estimate(gaps[name].value, gaps[name].low, gaps[name].high, p)
+        for name, p in zip(others, corrected, strict=True)
+    }
+
+
+def hits_of(part: dict[str, Any]) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.float64]]:
+    """Return the hits (S, C) of every method by seed and test class, and the items of each class (C,)."""
+    hits = {
+        method: np.stack([_numbers(entry["seeds"][seed]["hits"]) for seed in sorted(entry["seeds"])])
+        for method, entry in part["methods"].items()
+    }
+    return hits, _numbers(part["class sizes"])
+
+
+def _numbers(text: str) -> NDArray[np.float64]:
+    return np.array(text.split(), np.float64)

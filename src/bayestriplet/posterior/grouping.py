@@ -59,6 +59,5 @@ def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
     if len(order) != len(begins) * width:
         line = np.repeat(np.arange(len(begins)), size)  # (N,)
         slots = np.arange(len(order)) + line * width - begins[line]
-    sent = send(np.concatenate([ordered[begins], size, order, slots]), like)
-    classes, sizes, rows, places = torch.split(sent, [len(begins), len(begins), len(order), len(order)])
+    classes, sizes, rows, places = send(like, ordered[begins], size, order, slots)
     return Grouping(classes, sizes, rows, places, width)

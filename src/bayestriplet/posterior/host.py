@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+ALIGNED = 8  # bytes that every array in a transfer begins at a multiple of
+
 
 def read(*tensors: Tensor) -> list[NDArray[Any]]:
     """Return small tensors as arrays, all by one transfer; integers must be below 2^53.
@@ -23,6 +25,29 @@ def read(*tensors: Tensor) -> list[NDArray[Any]]:
     ]
 
 
-def send(array: NDArray[np.int64], like: Tensor) -> Tensor:
-    """Return an array as a tensor on the device of ``like``, without waiting for it."""
-    return torch.from_numpy(array).to(like.device, non_blocking=True)
+def send(like: Tensor, *arrays: NDArray[Any]) -> list[Tensor]:
+    """Return arrays as tensors on the device of ``like``, all by one transfer, without waiting for it."""
+    if like.device.type == "cpu":
+        return [torch.from_numpy(array) for array in arrays]
+    return unpack(pack(arrays).to(like.device, non_blocking=True), arrays)
+
+
+def pack(arrays: tuple[NDArray[Any], ...]) -> Tensor:
+    """Return the bytes of arrays one after the other."""
+    padded = [array.nbytes + -array.nbytes % ALIGNED for array in arrays]
+    packed = np.zeros(sum(padded), dtype=np.uint8)
+    start = 0
+    for array, size in zip(arrays, padded, strict=True):
+        packed[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        start += size
+    return torch.from_numpy(packed)
+
+
+def unpack(packed: Tensor, arrays: tuple[NDArray[Any], ...]) -> list[Tensor]:
+    """Return the tensors in packed bytes, of the types and shapes of arrays."""
+    out, start = [], 0
+    for array in arrays:
+        kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
+        out.append(packed[start : start + array.nbytes].view(kind).view(array.shape))
+        start += array.nbytes + -array.nbytes % ALIGNED
+    return out

@@ -85,15 +85,15 @@ class ScatterRoot(nn.Module):
         due = ~absent & ~full & (used > limit)
         most = int(np.where(absent, scatter.shape[1], used).max(initial=0))
         if absent.any():
-            chosen = classes.index_select(0, send(np.flatnonzero(absent), like=classes))
+            chosen = classes.index_select(0, *send(classes, np.flatnonzero(absent)))
             self._replace(chosen, square_root(scatter.index_select(0, chosen)), self.lines.shape[1])
         if full.any():
-            chosen = classes.index_select(0, send(np.flatnonzero(full), like=classes))
+            chosen = classes.index_select(0, *send(classes, np.flatnonzero(full)))
             lines = self.lines[:, :most].index_select(0, chosen)
             lines.mul_(self.scale.index_select(0, chosen).view(-1, 1, 1))
             self._replace(chosen, torch.linalg.qr(lines, mode="r").R, most)
         if due.any():
-            chosen = classes.index_select(0, send(np.flatnonzero(due), like=classes))
+            chosen = classes.index_select(0, *send(classes, np.flatnonzero(due)))
             self._try_to_shorten(chosen, scatter.index_select(0, chosen), most)
         return most
 

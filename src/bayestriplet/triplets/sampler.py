@@ -12,6 +12,7 @@ from bayestriplet.posterior.checks import read_items
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
+from bayestriplet.triplets.joined import Joined, own_points
 from bayestriplet.triplets.sphere import Vertices, length_of, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
@@ -75,8 +76,14 @@ class TripletSampler(nn.Module):
         names = ("draw_classes", "draws", "distribution", "noise", "normalize", "spread")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
-    def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
-        """Draw triplets for embeddings (B, D) with labels (B,)."""
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None, pick: bool = True
+    ) -> Triplets:
+        """Draw triplets for embeddings (B, D) with labels (B,).
+
+        Losses of "joined" triplets that take all positives of an anchor alike need none to be picked:
+        without ``pick`` they come in turn, if anybody asks.
+        """
         posterior = self.posterior
         posterior.check_generator(generator)
         if self.training:
@@ -90,7 +97,7 @@ class TripletSampler(nn.Module):
         with torch.no_grad():
             classes = self._choose_classes(numbers, labels)  # (C,)
         if self.draws == "joined":
-            return self._join(anchor, labels, classes, generator)
+            return self._join(anchor, labels, numbers, classes, generator, pick)
         negative_labels, mask = self._pair_classes(labels, classes.sort().values)  # (B, S), (B, S)
         wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
         points, index = self._draw(wanted, mask.expand_as(wanted), classes, generator)
@@ -111,25 +118,26 @@ class TripletSampler(nn.Module):
         posterior = self.posterior
         if posterior.num_classes <= self.draw_classes:
             return torch.arange(posterior.num_classes, device=labels.device)
-        own = send(np.unique(numbers), like=labels)  # (P,)
+        (own,) = send(labels, np.unique(numbers))  # (P,)
         more = self.draw_classes - len(own)
         if more <= 0:
             return own
         near = posterior.nearest(own, -(-more // len(own))).T.flatten()[:more]
         return torch.cat([own, near])
 
-    def _join(self, anchor: Tensor, labels: Tensor, classes: Tensor, generator: Generator | None) -> Triplets:
-        """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
+    def _join(
+        self, anchor: Tensor, labels: Tensor, numbers: NDArray[np.int64], classes: Tensor,
+        generator: Generator | None, pick: bool,
+    ) -> Joined:  # fmt: skip
+        """Join draws and batch: every point of another class is a negative."""
         num = draws_per_class(len(classes), self.posterior.num_classes)
         drawn = self._draw_classes(classes, num, generator).flatten(0, 1)  # (P - B, D)
         points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
-        point_labels = torch.cat([classes.unsqueeze(1).expand(-1, num).flatten(), labels])  # (P,)
-        seen = self.posterior.seen.index_select(0, point_labels) > 0  # (P,)
-        mask = (point_labels != labels.unsqueeze(1)).logical_and_(seen)  # (B, P)
-        if not self.training:  # else the anchors were seen a moment ago
-            mask.logical_and_(seen[len(drawn) :].unsqueeze(1))
-        index = _pair_points(point_labels, labels, generator)  # (2, B, P)
-        return Triplets(anchor, points, index, labels, point_labels.expand_as(mask), mask, meets_all=True)
+        point_numbers = np.concatenate([np.repeat(read(classes)[0], num), numbers])  # (P,)
+        own = own_points(point_numbers, len(labels), self.posterior.seen.numpy()[point_numbers] > 0, anchor)
+        picked = own.pick(len(points), generator) if pick else None
+        (point_labels,) = send(labels, point_numbers)
+        return Joined.of(anchor, points, labels, point_labels, own, picked, self.normalize)
 
     def _pair_classes(self, labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
@@ -172,24 +180,3 @@ def draws_per_class(classes: int, num_classes: int) -> int:
     """Return how many points "joined" draws of each of so many classes: 9, and fewer above 56."""
     bounded = max(FEWEST_DRAWS, min(DRAWS_A_CLASS, DRAWS_IN_ALL // classes))
     return min(bounded, num_classes - 1)
-
-
-def _pair_points(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:
-    """Return rows (2, B, P) of the points: a positive for each, and the points themselves.
-
-    A positive is a point of the anchor's class, picked with equal chances. The points (P,) end with
-    the anchors (B,) themselves; none is its own positive. A class without another point gets any row.
-    """
-    number = len(point_labels)
-    rows = torch.arange(number, device=labels.device)
-    ordered, order = point_labels.sort(stable=True)  # (P,) the points, class by class
-    start = torch.searchsorted(ordered, labels)  # (B,) where the anchor's class begins in there
-    others = torch.searchsorted(ordered, labels, right=True) - start - 1  # (B,)
-    position = torch.empty_like(order).index_copy_(0, order, rows)[number - len(labels) :]
-    dice = torch.rand(len(labels), number, generator=generator, device=labels.device)
-    spot = dice.mul_(others.unsqueeze(1)).long().add_(start.unsqueeze(1))  # (B, P)
-    spot += spot >= position.unsqueeze(1)  # past the anchor itself
-    index = spot.new_empty(2, len(labels), number)
-    index[0] = order.index_select(0, spot.clamp_(max=number - 1).flatten()).view_as(spot)
-    index[1] = rows
-    return index

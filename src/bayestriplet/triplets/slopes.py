@@ -1,0 +1,43 @@
+"""The two losses as functions of distances: their values, along with their slopes."""
+
+import torch
+from torch import Tensor
+
+
+def lowest(like: Tensor) -> float:
+    """Return the logit of what has no share: not -inf, or sums over nothing else would have no slope."""
+    return -torch.finfo(like.dtype).max / 4
+
+
+def hinges(gap: Tensor, margin: float, reduction: str, terms: Tensor | int) -> tuple[Tensor, Tensor]:
+    """Return the reduced hinges of gap + margin, and their slopes in the gaps, which are overwritten.
+
+    ``terms`` is the number of gaps that count; the others are so low that their hinges are 0.
+    """
+    gap += margin
+    slope = (gap > 0).to(gap.dtype)
+    value = gap.mul_(slope).sum()
+    if reduction == "sum":
+        return value, slope
+    number = torch.as_tensor(slope.sum() if reduction == "active" else terms).clamp_min(1)
+    return value / number, slope.div_(number)
+
+
+def negative_log_shares(
+    near: Tensor, far: Tensor, weight: Tensor, include_positive: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the weighted sum of the negative log shares, and its slopes in near and far, overwritten.
+
+    Logits (B, R) of positives with weights (B, R), and logits (B, S) of negatives: the share is
+    e^near / (e^near + sum of e^far), or without e^near below (docs/method.md, eq. 12).
+    """
+    top = far.amax(1, keepdim=True)  # (B, 1)
+    far = far.sub_(top).exp_()
+    total = far.sum(1, keepdim=True)
+    gap = (total.log() + top) - near  # (B, R), how far the negatives are above the positive
+    if include_positive:
+        value = (torch.logaddexp(gap, torch.zeros_like(top)) * weight).sum()
+        weight = weight * gap.sigmoid_()  # what the positive's share lacks to 1
+    else:
+        value = (gap * weight).sum()
+    return value, -weight, far.mul_(weight.sum(1, keepdim=True) / total)

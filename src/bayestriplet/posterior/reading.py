@@ -1,15 +1,19 @@
 """Reading a class posterior: the prior is conditioned on the statistics."""
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from bayestriplet.errors import StateError
+from bayestriplet.posterior.chosen import Chosen, take
 from bayestriplet.posterior.checks import check_classes
 from bayestriplet.posterior.precision import full_precision
-from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, condition, improper_prior
+from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, Numbers, condition, improper_prior
 from bayestriplet.posterior.root import ScatterRoot
 from bayestriplet.posterior.state import PosteriorState
-from bayestriplet.posterior.statistics import TINY, ClassStatistics, take
+from bayestriplet.posterior.statistics import TINY, ClassStatistics
 from bayestriplet.posterior.structures import DENSE_UP_TO, in_units
 from bayestriplet.posterior.sums import empirical_prior
 
@@ -82,31 +86,37 @@ class PosteriorReading(PosteriorState):
         return self.structure.dense(classes, self._share(classes))
 
     def _everyone(self) -> Tensor:
-        return torch.arange(self.num_classes, device=self.item_mean.device)
+        return Chosen.all_of(self.num_classes, self.item_mean).classes
 
     def _share(self, classes: Tensor) -> Tensor:
         """Return each class's part of the count of all (P,); where nothing is pooled, just the counts."""
         count = take(self.count, classes)
         return count / self.count.sum().clamp_min(TINY) if self.structure.pooled else count
 
-    def _conditioned(self, classes: Tensor) -> NIWPosterior:
-        """Condition the prior on the statistics of ascending ``classes`` (P,)."""
+    def _conditioned(self, classes: Tensor, count: Numbers | None = None) -> NIWPosterior:
+        """Condition the prior on the statistics of ascending ``classes`` (P,); their counts may be arrays."""
+        if count is None:
+            count = take(self.count, classes)
         if self.prior == "empirical":
             self.refresh()
             prior = empirical_prior(self.sums, self.origin, self.item_mean.dtype)
         elif self.prior == "improper":
             prior = improper_prior(self.item_mean)
         else:
-            prior = NIWPrior(self.prior_mean, self.prior_kappa, self.prior_scale, self.prior_nu)
-        return condition(prior, take(self.count, classes), take(self.item_mean, classes))
+            kappa, nu = self.prior_kappa, self.prior_nu
+            if isinstance(count, np.ndarray):
+                kappa, nu = self._given.read(kappa, nu)
+            prior = NIWPrior(self.prior_mean, kappa, self.prior_scale, nu)
+        return condition(prior, count, take(self.item_mean, classes))
 
-    def _divisor(self, niw: NIWPosterior) -> Tensor:
+    def _divisor(self, niw: NIWPosterior) -> Any:
         """Return what the scale is divided by to give E[Sigma], (P,): nu_n - D - 1, or NaN."""
+        where = np.where if isinstance(niw.nu, np.ndarray) else torch.where
         divisor = niw.nu - self.dim - 1
         if self.prior == "improper":
-            divisor = torch.where(divisor > 0, divisor, torch.where(niw.nu > 0, niw.nu, 1.0))
+            divisor = where(divisor > 0, divisor, where(niw.nu > 0, niw.nu, 1.0))
         elif self.prior == "given":
-            divisor = torch.where(divisor > 0, divisor, torch.nan)
+            divisor = where(divisor > 0, divisor, torch.nan)
         return divisor
 
     def _freedom(self, niw: NIWPosterior, known: Tensor) -> Tensor:

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from bayestriplet.posterior.host import send
+from bayestriplet.posterior.host import kind_of, send
+from bayestriplet.triplets.sphere import to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
 
@@ -21,15 +22,15 @@ class OwnPoints:
     positives: Tensor  # (B, 1) how many, as the anchors are
     weight: Tensor  # (B, R) triplets of each positive, if all have the same number; 0 behind them
     triplets: int  # of all anchors
-    unseen: Tensor  # (U,) points of classes never seen: negatives of no anchor
-    strangers: Tensor  # (V,) anchors of such classes, which have no triplets
+    unseen: Tensor | None  # (U,) points of classes never seen: negatives of no anchor
+    strangers: Tensor | None  # (V,) anchors of such classes, which have no triplets
 
     def leave_out_(self, table: Tensor, value: float) -> None:
         """Set what is no negative of its anchor, in a table (B, P)."""
         table.scatter_(1, self.rows, value)
-        if len(self.unseen):
+        if self.unseen is not None:
             table.index_fill_(1, self.unseen, value)
-        if len(self.strangers):
+        if self.strangers is not None:
             table.index_fill_(0, self.strangers, value)
 
     def pick(self, number: int, generator: Generator | None) -> Tensor:
@@ -62,46 +63,51 @@ def own_points(
     rows = np.where(is_positive, rows, itself[:, None])
     negatives = np.where(seen[itself], np.count_nonzero(seen) - positives - 1, 0)  # (B,)
     weight = is_positive * (negatives / np.maximum(positives, 1))[:, None]
-    kind = np.float64 if like.dtype == torch.float64 else np.float32
-    sent = send(
-        like, rows, positives[:, None].astype(kind), weight.astype(kind), np.flatnonzero(~seen),
-        np.flatnonzero(~seen[itself]),
-    )  # fmt: skip
-    return OwnPoints(sent[0], sent[1], sent[2], int(negatives.sum()), sent[3], sent[4])
+    kind = kind_of(like)
+    sent = send(like, rows, positives[:, None].astype(kind), weight.astype(kind))
+    unseen = strangers = None
+    if not seen.all():
+        unseen, strangers = send(like, np.flatnonzero(~seen), np.flatnonzero(~seen[itself]))
+    return OwnPoints(sent[0], sent[1], sent[2], int(negatives.sum()), unseen, strangers)
 
 
 class Joined(Triplets):
     """Triplets of B anchors and P points, of which the last B are the anchors themselves.
 
     Negative s of every anchor is point s. Its positive is the one of ``picked``; losses that can do so
-    take all positives of the anchor alike instead. Tables that no loss needs are made when asked for.
+    take all positives of the anchor alike instead. What no loss needs is made when it is asked for.
     """
 
     own: OwnPoints | None = None  # None in a copy made by ``dataclasses.replace``
+    source: Tensor  # (B, D) the embeddings, in the graph
+    length: Tensor | None  # (B, 1) of the embeddings, where they are put on the sphere
+    rows: Tensor  # (P, D) the points, outside the graph
     point_labels: Tensor  # (P,)
     picked: Tensor | None  # (B, P) columns of own.rows; None takes them in turn
-    on_sphere: bool
 
     @classmethod
-    def of(
-        cls, anchor: Tensor, points: Tensor, labels: Tensor, point_labels: Tensor, own: OwnPoints,
-        picked: Tensor | None, on_sphere: bool,
-    ) -> "Joined":  # fmt: skip
-        """Return the triplets of anchors (B, D) and points (P, D), without an index."""
-        return cls._with(
-            anchor=anchor, points=points, labels=labels, point_labels=point_labels, own=own, picked=picked,
-            on_sphere=on_sphere,
-        )  # fmt: skip
-
-    @classmethod
-    def _with(cls, **values: Any) -> "Joined":
+    def of(cls, **values: Any) -> "Joined":
+        """Return triplets with these attributes, without making any other."""
         made = object.__new__(cls)
         made.__dict__.update(values)
         return made
 
+    @property
+    def unit(self) -> Tensor:
+        """The anchors (B, D) outside the graph."""
+        return self.rows[self.rows.shape[0] - self.source.shape[0] :]
+
+    @cached_property
+    def anchor(self) -> Tensor:  # type: ignore[override]
+        return self.source if self.length is None else to_sphere(self.source)
+
+    @cached_property
+    def points(self) -> Tensor:  # type: ignore[override]
+        return torch.cat([self.rows[: len(self.rows) - len(self.source)], self.anchor])
+
     def detach(self) -> "Joined":
-        values = {**self.__dict__, "anchor": self.anchor.detach(), "points": self.points.detach()}
-        return self._with(**values)
+        unit = self.unit
+        return self.of(**{**self.__dict__, "source": unit, "anchor": unit, "points": self.rows, "length": None})
 
     @cached_property
     def columns(self) -> Tensor:
@@ -109,23 +115,23 @@ class Joined(Triplets):
         if self.picked is not None:
             return self.picked
         positives = self._own.positives.long()
-        return torch.arange(len(self.points), device=positives.device) % positives.clamp_min(1)
+        return torch.arange(len(self.rows), device=positives.device) % positives.clamp_min(1)
 
     @cached_property
     def index(self) -> Tensor:  # type: ignore[override]
         rows = self._own.rows
-        negatives = torch.arange(len(self.points), device=rows.device).expand(len(rows), -1)
+        negatives = torch.arange(len(self.rows), device=rows.device).expand(len(rows), -1)
         return torch.stack([rows.gather(1, self.columns), negatives])
 
     @cached_property
     def mask(self) -> Tensor:  # type: ignore[override]
-        mask = torch.ones(len(self.anchor), len(self.points), dtype=torch.bool, device=self.anchor.device)
+        mask = torch.ones(len(self.source), len(self.rows), dtype=torch.bool, device=self.rows.device)
         self._own.leave_out_(mask, False)
         return mask
 
     @cached_property
     def negative_labels(self) -> Tensor:  # type: ignore[override]
-        return self.point_labels.expand(len(self.anchor), -1)
+        return self.point_labels.expand(len(self.source), -1)
 
     @property
     def _own(self) -> OwnPoints:

@@ -9,14 +9,16 @@ from torch import Tensor
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.joined import Joined, OwnPoints
 from bayestriplet.triplets.slopes import hinges, lowest, negative_log_shares
-from bayestriplet.triplets.sphere import refuse_second_derivative
+from bayestriplet.triplets.sphere import before_sphere, refuse_second_derivative
 
 
 class JoinedLoss(Protocol):
     """A loss of anchors (B, D) and points (P, D), which end with the anchors."""
 
-    def __call__(self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints) -> tuple[Tensor, Tensor]:
-        """Return its value () and its slopes (B, P) in half the squared distances."""
+    def __call__(
+        self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints
+    ) -> tuple[Tensor, Tensor, float]:
+        """Return its value (), and slopes (B, P) and a factor of them: in half the squared distances."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +29,17 @@ class AllPositives:
     include_positive: bool
     reduction: str
 
-    def __call__(self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints
+    ) -> tuple[Tensor, Tensor, float]:
         scale = 2 / self.temperature
-        # -|a - p|^2 / temperature, less what is the same for all points of an anchor.
-        if joined.on_sphere:
-            logit = (anchor * scale) @ points.mT  # (B, P)
-        else:
-            half = torch.linalg.vector_norm(points, dim=1).square_().div_(-2)
-            logit = torch.addmm(half, anchor, points.mT, beta=scale, alpha=scale)
+        # -|a - p|^2 / temperature, less what is the same for all points of an anchor: it cancels.
+        logit = torch.addmm(_squares(points), anchor, points.mT, beta=-scale / 2, alpha=scale)  # (B, P)
         near = logit.gather(1, own.rows)  # (B, R)
         own.leave_out_(logit, lowest(logit))
         weight = own.weight / max(1, own.triplets) if self.reduction == "mean" else own.weight
         value, of_near, of_far = negative_log_shares(near, logit, weight, self.include_positive)
-        return value, of_far.scatter_(1, own.rows, of_near).mul_(-scale)
+        return value, of_far.scatter_(1, own.rows, of_near), -scale
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,12 @@ class PickedHinge:
     squared: bool
     terms: int
 
-    def __call__(self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints) -> tuple[Tensor, Tensor]:
-        distance = torch.addmm(_squares(points), anchor, points.mT, alpha=-2)  # (B, P)
-        distance.add_(_squares(anchor).unsqueeze(1)).clamp_min_(0)
+    def __call__(
+        self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints
+    ) -> tuple[Tensor, Tensor, float]:
+        squares = _squares(points)
+        distance = torch.addmm(squares, anchor, points.mT, alpha=-2)  # (B, P)
+        distance.add_(squares[len(points) - len(anchor) :].unsqueeze(1)).clamp_min_(0)
         if not self.squared:
             distance.sqrt_()
         near = distance.gather(1, own.rows)  # (B, R)
@@ -63,35 +66,39 @@ class PickedHinge:
         of_near = torch.zeros_like(near).scatter_add_(1, joined.columns, slope)
         of_far = slope.neg_()
         if self.squared:
-            return value, of_far.scatter_(1, own.rows, of_near).mul_(2)
-        return value, _by(of_far, distance).scatter_(1, own.rows, _by(of_near, near))
+            return value, of_far.scatter_(1, own.rows, of_near), 2.0
+        return value, _by(of_far, distance).scatter_(1, own.rows, _by(of_near, near)), 1.0
 
 
 def of_joined(joined: Joined, loss: JoinedLoss) -> Tensor:
-    """Return a loss of joined draws, connected to the anchors."""
-    with full_precision(joined.anchor):
-        value: Tensor = _OfJoined.apply(joined.anchor, joined, loss)  # type: ignore[no-untyped-call]
+    """Return a loss of joined draws, connected to the embeddings."""
+    with full_precision(joined.rows):
+        value: Tensor = _OfJoined.apply(joined.source, joined, loss)  # type: ignore[no-untyped-call]
     return value
 
 
 class _OfJoined(torch.autograd.Function):
-    """From anchors, which are points too, to the value; the gradient is ready before it is asked for.
+    """From embeddings to the value; the gradient is ready before it is asked for.
 
     Anchors and points are centred off the sphere, because |a|^2 + |p|^2 - 2 a p cancels badly far
     from the origin.
     """
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, joined: Joined, loss: JoinedLoss) -> Tensor:
-        points, own = joined.points.detach(), joined.own
+    def forward(ctx: Any, source: Tensor, joined: Joined, loss: JoinedLoss) -> Tensor:
+        own, points, unit = joined.own, joined.rows, joined.unit
         if own is None:
             raise AttributeError("own")
-        if not joined.on_sphere:
+        anchor = unit
+        if joined.length is None:
             center = points.mean(0)
             anchor, points = anchor - center, points - center
-        value, slope = loss(anchor, points, joined, own)
+        value, slope, factor = loss(anchor, points, joined, own)
         if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(gradient_of(slope, anchor, points))
+            gradient = gradient_of(slope, factor, anchor, points)
+            ctx.save_for_backward(
+                gradient if joined.length is None else before_sphere(gradient, unit, joined.length)
+            )
         return value
 
     @staticmethod
@@ -100,14 +107,14 @@ class _OfJoined(torch.autograd.Function):
         return ctx.saved_tensors[0] * gradient, None, None
 
 
-def gradient_of(slope: Tensor, anchor: Tensor, points: Tensor) -> Tensor:
-    """Return the gradient (B, D) in the anchors, given the slopes (B, P) in half the squared distances.
+def gradient_of(slope: Tensor, factor: float, anchor: Tensor, points: Tensor) -> Tensor:
+    """Return the gradient (B, D) in the anchors, of factor times slopes (B, P) in half the squared distances.
 
     An anchor moves as one, and as a point that others meet: the slopes of both add up. They are overwritten.
     """
-    batch = slope[:, len(points) - len(anchor) :]  # (B, B)
+    batch = slope[:, points.shape[0] - anchor.shape[0] :]  # (B, B)
     batch.copy_(batch + batch.mT)
-    return torch.addmm(slope.sum(1, keepdim=True) * anchor, slope, points, alpha=-1)
+    return torch.addmm(slope.sum(1, keepdim=True) * anchor, slope, points, beta=factor, alpha=-factor)
 
 
 def _squares(x: Tensor) -> Tensor:

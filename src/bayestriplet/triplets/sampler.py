@@ -9,6 +9,7 @@ from bayestriplet.checks import check_choice, check_flag, check_number, check_wh
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.methods import DRAW_CLASSES
 from bayestriplet.posterior.checks import read_items
+from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
@@ -87,29 +88,30 @@ class TripletSampler(nn.Module):
         posterior = self.posterior
         posterior.check_generator(generator)
         if self.training:
-            anchor, labels, sizes, numbers = posterior.agree(embeddings, labels)
+            source, labels, sizes, numbers = posterior.agree(embeddings, labels)
         else:
-            anchor, labels, numbers = read_items(embeddings, labels, posterior.num_classes, posterior.dim)
-        if self.normalize:
-            anchor = to_sphere(anchor)
-        if self.training:
-            posterior.absorb(anchor, labels, sizes, numbers)
+            source, labels, numbers = read_items(embeddings, labels, posterior.num_classes, posterior.dim)
         with torch.no_grad():
-            classes = self._choose_classes(numbers, labels)  # (C,)
-        if self.draws == "joined":
-            return self._join(anchor, labels, numbers, classes, generator, pick)
-        negative_labels, mask = self._pair_classes(labels, classes.sort().values)  # (B, S), (B, S)
-        wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
-        points, index = self._draw(wanted, mask.expand_as(wanted), classes, generator)
-        points = self._finish(points, anchor)  # (P, D)
-        return Triplets(anchor, points, index, labels, negative_labels, mask)
+            length = length_of(source) if self.normalize else None
+            unit = source.detach() if length is None else source / length
+            if self.training:
+                posterior.absorb(unit, labels, sizes, numbers)
+            chosen = self._choose_classes(numbers, labels)  # (C,)
+            if self.draws == "joined":
+                return self._join(source, unit, length, labels, numbers, chosen, generator, pick)
+            chosen = chosen.sorted()
+            negative_labels, mask = self._pair_classes(labels, chosen.classes)  # (B, S), (B, S)
+            wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
+            points, index = self._draw(wanted, mask.expand_as(wanted), chosen, generator)
+            points = self._finish(points, unit)  # (P, D)
+        return Triplets(to_sphere(source) if self.normalize else source, points, index, labels, negative_labels, mask)
 
     def _finish(self, points: Tensor, like: Tensor) -> Tensor:
         """Place points (P, D) on the sphere, in the precision of ``like``: constants of the loss."""
         points = points.to(like.dtype)
         return points / length_of(points) if self.normalize else points
 
-    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Tensor:
+    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Chosen:
         """Return the classes (C,) to draw from, which need not have items.
 
         All K, ascending, or those of the batch followed by the nearest of each in turn; a class that
@@ -117,27 +119,32 @@ class TripletSampler(nn.Module):
         """
         posterior = self.posterior
         if posterior.num_classes <= self.draw_classes:
-            return torch.arange(posterior.num_classes, device=labels.device)
-        (own,) = send(labels, np.unique(numbers))  # (P,)
+            return Chosen.all_of(posterior.num_classes, labels)
+        own = np.unique(numbers)  # (P,)
+        (classes,) = send(labels, own)
         more = self.draw_classes - len(own)
         if more <= 0:
-            return own
-        near = posterior.nearest(own, -(-more // len(own))).T.flatten()[:more]
-        return torch.cat([own, near])
+            return Chosen(classes, own)
+        near = posterior.nearest(classes, -(-more // len(own))).T.flatten()[:more]
+        return Chosen(torch.cat([classes, near]), np.concatenate([own, *read(near)]))
 
     def _join(
-        self, anchor: Tensor, labels: Tensor, numbers: NDArray[np.int64], classes: Tensor,
-        generator: Generator | None, pick: bool,
+        self, source: Tensor, unit: Tensor, length: Tensor | None, labels: Tensor,
+        numbers: NDArray[np.int64], chosen: Chosen, generator: Generator | None, pick: bool,
     ) -> Joined:  # fmt: skip
         """Join draws and batch: every point of another class is a negative."""
-        num = draws_per_class(len(classes), self.posterior.num_classes)
-        drawn = self._draw_classes(classes, num, generator).flatten(0, 1)  # (P - B, D)
-        points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
-        point_numbers = np.concatenate([np.repeat(read(classes)[0], num), numbers])  # (P,)
-        own = own_points(point_numbers, len(labels), self.posterior.seen.numpy()[point_numbers] > 0, anchor)
-        picked = own.pick(len(points), generator) if pick else None
+        num = draws_per_class(len(chosen), self.posterior.num_classes)
+        drawn = self._draw_classes(chosen, num, generator).flatten(0, 1)  # (P - B, D)
+        rows = torch.cat([self._finish(drawn, unit), unit])  # (P, D)
+        point_numbers = np.concatenate([chosen.numbers.repeat(num), numbers])  # (P,)
+        seen = self.posterior.numbers()[1][point_numbers] > 0
+        own = own_points(point_numbers, len(numbers), seen, unit)
+        picked = own.pick(len(rows), generator) if pick else None
         (point_labels,) = send(labels, point_numbers)
-        return Joined.of(anchor, points, labels, point_labels, own, picked, self.normalize)
+        return Joined.of(
+            source=source, length=length, rows=rows, labels=labels, point_labels=point_labels, own=own,
+            picked=picked,
+        )  # fmt: skip
 
     def _pair_classes(self, labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
@@ -147,23 +154,22 @@ class TripletSampler(nn.Module):
         seen = self.posterior.seen > 0  # (K,)
         return chosen, seen[chosen] & seen[labels].unsqueeze(1)
 
-    def _draw_classes(self, classes: Tensor, num: int, generator: Generator | None) -> Tensor:
-        """Draw (C, num, D) from ``classes`` (C,)."""
-        toward = self.vertex(classes) if self.spread else None
+    def _draw_classes(self, chosen: Chosen, num: int, generator: Generator | None) -> Tensor:
+        """Draw (C, num, D) from classes (C,)."""
+        toward = self.vertex(chosen.classes) if self.spread else None
         return self.posterior.draw(
-            classes, num, generator, distribution=self.distribution, noise=self.noise,
+            chosen, num, generator, distribution=self.distribution, noise=self.noise,
             toward=toward, share=self.spread,
         )  # fmt: skip
 
     def _draw(
-        self, wanted: Tensor, mask: Tensor, classes: Tensor, generator: Generator | None
+        self, wanted: Tensor, mask: Tensor, chosen: Chosen, generator: Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Draw for a table of wanted classes (2, B, S): points (P, D), and their rows (2, B, S)."""
         if self.draws == "shared":
             num = wanted.shape[2]
-            ordered, _ = classes.sort()
-            points = self._draw_classes(ordered, num, generator)  # (C, S, D)
-            line = torch.searchsorted(ordered, wanted) * num
+            points = self._draw_classes(chosen, num, generator)  # (C, S, D)
+            line = torch.searchsorted(chosen.classes, wanted) * num
             index = line + torch.arange(num, device=wanted.device)
             return points.flatten(0, 1), index.masked_fill_(~mask, 0)
         chosen = wanted[mask]  # (P,), each of them seen
@@ -172,7 +178,7 @@ class TripletSampler(nn.Module):
             return self.posterior.item_mean.new_zeros(1, self.posterior.dim), index
         index[mask] = torch.arange(len(chosen), device=chosen.device)
         groups = group_rows(read(chosen)[0], like=chosen)
-        table = self._draw_classes(groups.classes, groups.width, generator)
+        table = self._draw_classes(groups.chosen, groups.width, generator)
         return groups.collect(table), index
 
 

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 
 def lowest(like: Tensor) -> float:
@@ -36,7 +37,7 @@ def negative_log_shares(
     total = far.sum(1, keepdim=True)
     gap = (total.log() + top) - near  # (B, R), how far the negatives are above the positive
     if include_positive:
-        value = (torch.logaddexp(gap, torch.zeros_like(top)) * weight).sum()
+        value = (softplus(gap, threshold=40) * weight).sum()
         weight = weight * gap.sigmoid_()  # what the positive's share lacks to 1
     else:
         value = (gap * weight).sum()

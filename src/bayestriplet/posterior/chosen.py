@@ -7,18 +7,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayestriplet.posterior.host import send
+from bayestriplet.posterior import host
 
 
-@dataclass(frozen=True)
+@dataclass
 class Chosen:
-    """Classes (P,), as a tensor and as an array. All K of them are ascending."""
+    """Classes (P,), as a tensor and, where they are known on the host, as an array. All K are ascending."""
 
     classes: Tensor
-    numbers: NDArray[np.int64]
+    known: NDArray[np.int64] | None
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The classes on the host, which are read from the device if they have to be."""
+        if self.known is None:
+            (self.known,) = host.read(self.classes)
+        return self.known
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return self.classes.shape[0]
 
     @classmethod
     def all_of(cls, num_classes: int, like: Tensor) -> "Chosen":
@@ -27,14 +34,14 @@ class Chosen:
 
     def sorted(self) -> "Chosen":
         """Return them in ascending order."""
-        return Chosen(self.classes.sort().values, np.sort(self.numbers))
+        return Chosen(self.classes.sort().values, None if self.known is None else np.sort(self.known))
 
     def at(self, mask: NDArray[np.bool_]) -> "Chosen":
         """Return those where a mask (P,) is true."""
         if mask.all():
             return self
         numbers = self.numbers[mask]
-        return Chosen(send(self.classes, numbers)[0], numbers)
+        return Chosen(host.send(self.classes, numbers)[0], numbers)
 
 
 def take(tensor: Tensor, classes: Tensor) -> Tensor:

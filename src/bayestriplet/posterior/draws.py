@@ -22,7 +22,8 @@ class Drawer:
 
     def normal(self, size: Numbers, num: int, generator: Generator | None) -> Tensor:
         """Draw (P, num, D) from N(E[mu], size^2 scale), with size (P,)."""
-        return self._around(*columns(self.niw.mean, size), num, generator)
+        (column,) = columns(self.niw.mean, size)
+        return self._around(column, num, generator)
 
     def student(self, freedom: Tensor, noise: float, num: int, generator: Generator | None) -> Tensor:
         """Draw (P, num, D) from the posterior predictive; ``noise`` scales the deviation.

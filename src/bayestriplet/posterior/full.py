@@ -49,7 +49,8 @@ class FullStructure(Structure):
 
     def check(self) -> None:
         """Give the root up if the scatters alone were changed since :meth:`note`."""
-        scatters, root = self._noted.changed((self.item_scatter,)), self._noted_root.changed((self.root.lines,))
+        scatters = self._noted.changed((self.item_scatter,))
+        root = self._noted_root.changed((self.root.lines,))
         if scatters and not root:
             self.root.give_up()
         if scatters or root:

@@ -46,16 +46,18 @@ class Grouping:
 
 def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
     """Group N rows with the class numbers (N,), which are on the host; tensors as ``like``."""
-    order = np.argsort(numbers, kind="stable")
+    order = numbers.argsort(kind="stable")
     ordered = numbers[order]
-    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    ends = np.concatenate([changes, [len(order)]])  # (P,)
-    begins = np.concatenate([[0], changes])
-    size = ends - begins
+    starts = np.empty(len(order) + 1, dtype=bool)
+    starts[0] = starts[-1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
+    edges = starts.nonzero()[0]  # (P + 1,)
+    begins, size = edges[:-1], edges[1:] - edges[:-1]
     width = int(size.max(initial=0))
     slots = order  # not read where the table is full
     if len(order) != len(begins) * width:
         line = np.repeat(np.arange(len(begins)), size)  # (N,)
         slots = np.arange(len(order)) + line * width - begins[line]
-    classes, rows, places = send(like, ordered[begins], order, slots)
-    return Grouping(Chosen(classes, ordered[begins]), size, rows, places, width)
+    present = ordered[begins]
+    classes, rows, places = send(like, present, order, slots)
+    return Grouping(Chosen(classes, present), size, rows, places, width)

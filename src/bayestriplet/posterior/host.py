@@ -17,12 +17,17 @@ KINDS: dict[torch.dtype, np.dtype[Any]] = {
 ALIGNED = 8  # bytes that every array in a transfer begins at a multiple of
 
 
+def in_memory(tensor: Tensor) -> bool:
+    """Tell whether a tensor's numbers can be read without waiting for a device."""
+    return tensor.is_cpu
+
+
 def read(*tensors: Tensor) -> list[NDArray[Any]]:
     """Return small tensors as arrays, all by one transfer; integers must be below 2^53.
 
     On a CPU the arrays are the tensors' own memory: read them before the tensors change.
     """
-    if all(tensor.is_cpu for tensor in tensors):
+    if all(in_memory(tensor) for tensor in tensors):
         return [(tensor.detach() if tensor.requires_grad else tensor).numpy() for tensor in tensors]
     flat = torch.cat([tensor.detach().flatten().double() for tensor in tensors]).cpu().numpy()
     parts = np.split(flat, np.cumsum([tensor.numel() for tensor in tensors])[:-1])
@@ -39,7 +44,7 @@ def kind_of(tensor: Tensor) -> np.dtype[Any]:
 
 def send(like: Tensor, *arrays: NDArray[Any]) -> list[Tensor]:
     """Return arrays as tensors on the device of ``like``, all by one transfer, without waiting for it."""
-    if like.is_cpu:
+    if in_memory(like):
         return [torch.from_numpy(array) for array in arrays]
     return unpack(pack(arrays).to(like.device, non_blocking=True), arrays)
 

@@ -5,8 +5,8 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bayestriplet.posterior import host
 from bayestriplet.posterior.chosen import Chosen, put_
-from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.versions import version_of
 
 
@@ -25,8 +25,8 @@ class Mirror:
     def read(self, *buffers: Tensor) -> list[NDArray[Any]]:
         """Return the arrays of buffers (K,), which are always the same ones."""
         if self._noted != self._state(buffers):
-            self._is_memory = buffers[0].device.type == "cpu"
-            self._arrays, self._noted = read(*buffers), self._state(buffers)
+            self._is_memory = host.in_memory(buffers[0])
+            self._arrays, self._noted = host.read(*buffers), self._state(buffers)
         return self._arrays
 
     def _state(self, buffers: tuple[Tensor, ...]) -> list[int | None]:
@@ -34,15 +34,13 @@ class Mirror:
         where: list[int | None] = [buffer.data_ptr() for buffer in buffers]
         return where if self._is_memory else where + [version_of(buffer) for buffer in buffers]
 
-    def write(
-        self, buffers: tuple[Tensor, ...], chosen: Chosen, *values: NDArray[Any] | float
-    ) -> None:
+    def write(self, buffers: tuple[Tensor, ...], chosen: Chosen, *values: NDArray[Any] | float) -> None:
         """Set the numbers of some classes, on the host and in the buffers."""
         arrays = self.read(*buffers)
         for array, value in zip(arrays, values, strict=True):
             array[chosen.numbers] = value
         if not self._is_memory:
-            sent = send(chosen.classes, *(array[chosen.numbers] for array in arrays))
+            sent = host.send(chosen.classes, *(array[chosen.numbers] for array in arrays))
             for buffer, rows in zip(buffers, sent, strict=True):
                 put_(buffer, chosen.classes, rows)
             self._noted = self._state(buffers)

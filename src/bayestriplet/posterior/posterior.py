@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +11,8 @@ from torch import Generator, Tensor
 
 from bayestriplet.checks import check_choice, check_number, check_whole
 from bayestriplet.errors import BayesTripletError, InputError, StateError
-from bayestriplet.posterior.chosen import Chosen, take
 from bayestriplet.posterior.checks import check_classes, check_embeddings, read_items
+from bayestriplet.posterior.chosen import Chosen, take
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import Drawer
 from bayestriplet.posterior.grouping import group_rows
@@ -19,7 +20,7 @@ from bayestriplet.posterior.host import read
 from bayestriplet.posterior.nearest import nearest_rows
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
-from bayestriplet.posterior.priors import Numbers
+from bayestriplet.posterior.priors import where_of
 from bayestriplet.posterior.reading import PosteriorReading
 from bayestriplet.posterior.statistics import add_to_means_
 
@@ -152,9 +153,9 @@ class ClassPosterior(PosteriorReading):
         but are finite. The means are moved by ``share`` of the way to the points ``toward`` (P, D).
         """
         with full_precision(self.item_mean):
-            count: Numbers = take(self.count, chosen.classes)
-            if distribution == "normal":  # all numbers per class are known on the host
-                count = self.numbers()[0][chosen.numbers]
+            count: Any = take(self.count, chosen.classes)
+            if distribution == "normal" and chosen.known is not None:
+                count = self.numbers()[0][chosen.known]
             niw = self._conditioned(chosen.classes, count)
             if toward is not None:
                 niw = replace(niw, mean=niw.mean.lerp(toward, share))
@@ -166,8 +167,8 @@ class ClassPosterior(PosteriorReading):
                 return replace(drawer, niw=replace(niw, kappa=kappa)).student(freedom, noise, num, generator)
             divisor = self._divisor(niw)
             if self.prior == "given":
-                divisor = np.where(count > 0, divisor, 1.0)
-                if np.isnan(divisor).any():
+                divisor = where_of(count)(count > 0, divisor, 1.0)
+                if (divisor != divisor).any():
                     raise StateError("prior.nu + n must exceed D + 1 for normal draws; use student_t")
             return drawer.normal(noise * divisor**-0.5, num, generator)
 
@@ -177,7 +178,7 @@ class ClassPosterior(PosteriorReading):
         Nearest first, without ``classes`` themselves. Where there are fewer, others fill up.
         """
         if self.num_classes <= FEW:
-            self.note_squares(self._everyone())
+            self.note_squares(self.everyone().classes)
         square = self.mean_square.index_fill(0, classes, torch.inf)
         with full_precision(self.item_mean):
             return nearest_rows(self.item_mean[classes], self.item_mean, square, num)[1]

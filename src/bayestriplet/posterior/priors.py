@@ -106,6 +106,11 @@ def condition(prior: NIWPrior, count: Numbers, mean: Tensor) -> NIWPosterior:
     return NIWPosterior(torch.addcmul(prior.mean, along, shift), kappa, nu, prior.scale, shift * across)
 
 
+def where_of(numbers: Numbers) -> Any:
+    """Return the function ``where`` for tensors, or for arrays."""
+    return np.where if isinstance(numbers, np.ndarray) else torch.where
+
+
 def columns(like: Tensor, *numbers: Numbers) -> list[Tensor]:
     """Return numbers (K,) as columns (K, 1), of the type and on the device of ``like``."""
     arrays = [one[:, None].astype(kind_of(like)) for one in numbers if isinstance(one, np.ndarray)]

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from bayestriplet.errors import StateError
-from bayestriplet.posterior.chosen import Chosen, take
 from bayestriplet.posterior.checks import check_classes
+from bayestriplet.posterior.chosen import take
 from bayestriplet.posterior.precision import full_precision
-from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, Numbers, condition, improper_prior
+from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, Numbers, condition, improper_prior, where_of
 from bayestriplet.posterior.root import ScatterRoot
 from bayestriplet.posterior.state import PosteriorState
 from bayestriplet.posterior.statistics import TINY, ClassStatistics
@@ -42,7 +42,7 @@ class PosteriorReading(PosteriorState):
         With structure="full" they are the buffers themselves; else the scatters are made, as the
         structure has them.
         """
-        everyone = self._everyone()
+        everyone = self.everyone().classes
         scatter = self._dense(everyone)
         return ClassStatistics(self.count, self.item_mean, scatter)
 
@@ -51,7 +51,7 @@ class PosteriorReading(PosteriorState):
     def mean(self) -> Tensor:
         """E[mu] of every class (K, D). A class never seen has the prior's mean."""
         with full_precision(self.item_mean):
-            return self._conditioned(self._everyone()).mean
+            return self._conditioned(self.everyone().classes).mean
 
     @property
     def covariance(self) -> Tensor:
@@ -60,7 +60,7 @@ class PosteriorReading(PosteriorState):
         With the improper prior a class never seen reads as zeros, and L / n stands in up to
         n = D + 1 items, as in the paper.
         """
-        return self._covariance(self._everyone())
+        return self._covariance(self.everyone().classes)
 
     def covariance_of(self, classes: Tensor) -> Tensor:
         """Return E[Sigma] (N, D, D) of some classes (N,), as :attr:`covariance` has them."""
@@ -85,9 +85,6 @@ class PosteriorReading(PosteriorState):
             )
         return self.structure.dense(classes, self._share(classes))
 
-    def _everyone(self) -> Tensor:
-        return Chosen.all_of(self.num_classes, self.item_mean).classes
-
     def _share(self, classes: Tensor) -> Tensor:
         """Return each class's part of the count of all (P,); where nothing is pooled, just the counts."""
         count = take(self.count, classes)
@@ -103,7 +100,8 @@ class PosteriorReading(PosteriorState):
         elif self.prior == "improper":
             prior = improper_prior(self.item_mean)
         else:
-            kappa, nu = self.prior_kappa, self.prior_nu
+            kappa: Any = self.prior_kappa
+            nu: Any = self.prior_nu
             if isinstance(count, np.ndarray):
                 kappa, nu = self._given.read(kappa, nu)
             prior = NIWPrior(self.prior_mean, kappa, self.prior_scale, nu)
@@ -111,7 +109,7 @@ class PosteriorReading(PosteriorState):
 
     def _divisor(self, niw: NIWPosterior) -> Any:
         """Return what the scale is divided by to give E[Sigma], (P,): nu_n - D - 1, or NaN."""
-        where = np.where if isinstance(niw.nu, np.ndarray) else torch.where
+        where = where_of(niw.nu)
         divisor = niw.nu - self.dim - 1
         if self.prior == "improper":
             divisor = where(divisor > 0, divisor, where(niw.nu > 0, niw.nu, 1.0))

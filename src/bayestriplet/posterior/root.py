@@ -71,12 +71,14 @@ class ScatterRoot(nn.Module):
         smaller = scale * np.sqrt(addition.keep).astype(scale.dtype)
         fits = (used <= room - rows.shape[1]) & (smaller > LEAST_SCALE**2)
         first, width = np.where(fits, used, 0), min(rows.shape[1], room)
-        place = (first + chosen.numbers * room)[:, None] + np.arange(width)
-        flat, larger = send(rows, place.reshape(-1), 1 / scale[:, None, None])
-        if len(chosen) == len(self.lines) and (first == first[0]).all():
-            torch.mul(rows[:, :room], larger, out=self.lines[:, first[0] : first[0] + width])
+        larger = 1 / scale[:, None, None]
+        if len(chosen) == len(self.lines) and (first == first[0]).all():  # one block
+            block = self.lines[:, first[0] : first[0] + width]
+            torch.mul(rows[:, :width], *send(rows, larger), out=block)
         else:
-            fresh = (rows[:, :room] * larger).flatten(0, 1)
+            place = (first + chosen.numbers * room)[:, None] + np.arange(width)
+            flat, factor = send(rows, place.reshape(-1), larger)
+            fresh = (rows[:, :width] * factor).flatten(0, 1)
             self.lines.view(-1, rows.shape[2]).index_copy_(0, flat, fresh)
         self._write(chosen, np.where(fits, used + addition.size, ABSENT), np.where(fits, smaller, 1))
 
@@ -131,10 +133,12 @@ class ScatterRoot(nn.Module):
         standard = torch.randn(size, generator=generator, dtype=lines.dtype, device=lines.device)
         rows, along, rest = torch.split(standard, [cells * most, cells, cells * extra])
         rows = rows.view(number, num, most).mul_(scale)
-        if extra:
+        if not extra:
+            deviation = torch.bmm(rows, lines)
+        elif isinstance(level, Tensor):
             deviation = rest.view(number, num, dim).mul_(level**0.5).baddbmm_(rows, lines)
         else:
-            deviation = torch.bmm(rows, lines)
+            deviation = rest.view(number, num, dim).baddbmm_(rows, lines, beta=level**0.5)
         return deviation.addcmul_(along.view(number, num, 1), cross.unsqueeze(1))
 
 

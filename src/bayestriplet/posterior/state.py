@@ -68,6 +68,7 @@ class PosteriorState(nn.Module):
         self.register_buffer("mean_square", square, persistent=False)
         self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
         self._mirror, self._given = Mirror(), Mirror()
+        self._everyone: list[Chosen] = []
         self._noted = Noted()
         self.note()
         self._is_empty = True  # no item was seen yet, so that the first batch says where the data are
@@ -87,6 +88,12 @@ class PosteriorState(nn.Module):
         sizes = f"{self.num_classes}, {self.dim}, prior={self.prior!r}, memory={self.memory}"
         return f"{sizes}, structure={self.structure.name!r}"
 
+    def everyone(self) -> Chosen:
+        """Return all classes, which are the same object as long as the posterior stays on its device."""
+        if not self._everyone or self._everyone[0].classes.device != self.count.device:
+            self._everyone[:] = [Chosen.all_of(self.num_classes, self.count)]
+        return self._everyone[0]
+
     def numbers(self) -> list[NDArray[Any]]:
         """Return counts (K,) and items seen (K,) on the host."""
         return self._mirror.read(self.count, self.seen)
@@ -103,7 +110,7 @@ class PosteriorState(nn.Module):
     def refresh(self) -> None:
         """Compute the sums anew if somebody changed what they are sums of."""
         if self._noted.changed(self._watched()):
-            everyone = Chosen.all_of(self.num_classes, self.count).classes
+            everyone = self.everyone().classes
             self.origin.copy_(self.count @ self.item_mean.double() / self.count.sum().clamp_min(TINY))
             self.sums.copy_(self._sums(everyone))
             self.note_squares(everyone)

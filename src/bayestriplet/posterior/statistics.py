@@ -1,7 +1,6 @@
 """Sufficient statistics of every class, and the one operation that combines them."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,12 +97,18 @@ def row_weights(
     One row per item, as if the items came one after the other: sqrt(n / (n + 1)) (x - m), with n
     and m as they are before x (docs/method.md, eq. 2). Slots behind the ``size`` items have weight 0.
     """
-    return _row_weights(before.tobytes(), size.tobytes(), width, kind_of(like))
+    key = before.tobytes(), size.tobytes(), width, like.dtype
+    latest = _latest[0]
+    if latest is None or latest[0] != key:
+        latest = _latest[0] = key, _row_weights(before, size, width).astype(kind_of(like))
+    return latest[1]
 
 
-@lru_cache(maxsize=8)  # with a memory and balanced batches, every step has the same ones
-def _row_weights(counts: bytes, sizes: bytes, width: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    before, size = np.frombuffer(counts), np.frombuffer(sizes, dtype=np.int64)
+# With a memory and balanced batches every step has the same weights. One tuple: threads see both its parts.
+_latest: list[tuple[tuple[Any, ...], NDArray[Any]] | None] = [None]
+
+
+def _row_weights(before: NDArray[np.float64], size: NDArray[np.int64], width: int) -> NDArray[np.float64]:
     slot = np.arange(width)
     there = slot < size[:, None]  # (P, n)
     count = before[:, None] + slot  # (P, n) items before each
@@ -111,7 +116,7 @@ def _row_weights(counts: bytes, sizes: bytes, width: int, kind: np.dtype[Any]) -
     weights[:, :-1] = np.eye(width) - np.tri(width, k=-1) / np.maximum(count, LEAST_COUNT)[:, :, None]
     weights[:, :-1] *= (np.sqrt(count / (count + 1)) * there)[:, :, None]
     weights[:, -1] = there / (before + size)[:, None]
-    return weights.astype(kind)
+    return weights
 
 
 def add_to_means_(
@@ -137,7 +142,9 @@ def add_to_means_(
         base, count = base + both[:, -1], count + size
     put_(mean, classes, base)
     keep = np.ones_like(count) if memory is None else memory / np.maximum(count, memory)
-    return Addition(groups.chosen, groups.size, parts[0] if len(parts) == 1 else torch.cat(parts, 1), keep, count)
+    return Addition(
+        groups.chosen, groups.size, parts[0] if len(parts) == 1 else torch.cat(parts, 1), keep, count
+    )
 
 
 def add_to_scatters_(scatter: Tensor, addition: Addition) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bayestriplet.posterior.host import KINDS, read
+from bayestriplet.posterior.host import KINDS, in_memory, read
 from bayestriplet.posterior.priors import EMPIRICAL_KAPPA, NIWPrior
 from bayestriplet.posterior.statistics import TINY
 
@@ -18,7 +18,7 @@ def sums_of(count: Tensor, mean: Tensor, trace: Tensor, origin: Tensor) -> Tenso
 
     Means are taken from an origin o (D,) amid the data: far from it, sums of squares would cancel.
     """
-    if on_host(origin):  # NumPy takes a fraction of the time, where there is nothing to wait for
+    if in_memory(origin):  # NumPy takes a fraction of the time, where there is nothing to wait for
         weighted, *numbers = _parts(*read(count, mean, origin))
         return torch.from_numpy(np.append(weighted, [*numbers, float(trace)]))
     weighted, *numbers = _parts(count, mean, origin)
@@ -38,8 +38,9 @@ def empirical_prior(sums: Tensor, origin: Tensor, dtype: torch.dtype) -> NIWPrio
     total variance of one item is added: positive as soon as two items differ, also when every
     class has a single one. A tiny floor covers the case that all items are the same.
     """
-    if on_host(sums):
-        mean, variance = _prior_of(*read(sums, origin), torch.finfo(dtype).eps)
+    if in_memory(sums):
+        near_sums, near_origin = read(sums, origin)
+        mean, variance = _prior_of(near_sums, near_origin, torch.finfo(dtype).eps)
         start = torch.from_numpy(mean.astype(KINDS[dtype]))
         return NIWPrior(start, EMPIRICAL_KAPPA, float(variance), len(mean) + 2.0)
     mean, variance = _prior_of(sums, origin, torch.finfo(dtype).eps)
@@ -55,11 +56,6 @@ def _prior_of(sums: Any, origin: Any, epsilon: float) -> tuple[Any, Any]:
     freedom = _positive(total - classes) + 1
     variance = (within + (within + between) / total) / (len(weighted) * freedom) + epsilon**2
     return origin + weighted / total, variance
-
-
-def on_host(sums: Tensor) -> bool:
-    """Tell whether numbers can be read without waiting for a device."""
-    return sums.device.type == "cpu"
 
 
 def _positive(value: Any) -> Any:

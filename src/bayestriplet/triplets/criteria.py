@@ -126,7 +126,9 @@ class _Criterion(nn.Module):
         """
         reason = f"{type(self).__name__} draws its own triplets; use no miner"
         check_unused(reason, indices_tuple=indices_tuple, ref_emb=ref_emb, ref_labels=ref_labels)
-        triplets: Triplets = self.sampler(embeddings, labels, generator=self.generator, pick=self.loss is not None or self.picks)
+        triplets: Triplets = self.sampler(
+            embeddings, labels, generator=self.generator, pick=self.loss is not None or self.picks
+        )
         self.latest = triplets.detach()
         if self.loss is None:
             return self._own_loss(triplets)

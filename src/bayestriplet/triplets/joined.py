@@ -20,7 +20,7 @@ class OwnPoints:
 
     rows: Tensor  # (B, R) the positives, then the anchor itself until the line is full
     positives: Tensor  # (B, 1) how many, as the anchors are
-    weight: Tensor  # (B, R) triplets of each positive, if all have the same number; 0 behind them
+    weight: Tensor  # (B, R) share of all triplets, if an anchor's positives have the same; 0 behind them
     triplets: int  # of all anchors
     unseen: Tensor | None  # (U,) points of classes never seen: negatives of no anchor
     strangers: Tensor | None  # (V,) anchors of such classes, which have no triplets
@@ -41,7 +41,7 @@ class OwnPoints:
 
 
 def own_points(
-    point_labels: NDArray[np.int64], size: int, seen: NDArray[np.bool_], like: Tensor
+    point_labels: NDArray[np.int64], seen: NDArray[np.bool_], size: int, like: Tensor
 ) -> OwnPoints:
     """Return the own points of ``size`` anchors, which are the last of the points (P,).
 
@@ -49,26 +49,27 @@ def own_points(
     """
     number = len(point_labels)
     labels, itself = point_labels[number - size :], np.arange(number - size, number)  # (B,), (B,)
-    order = np.argsort(point_labels, kind="stable")  # (P,) the points, class by class
+    order = point_labels.argsort(kind="stable")  # (P,) the points, class by class
     place = np.empty_like(order)
     place[order] = np.arange(number)
     ordered = point_labels[order]
-    begin = np.searchsorted(ordered, labels)
-    positives = np.searchsorted(ordered, labels, side="right") - begin - 1
+    begin = ordered.searchsorted(labels)
+    positives = ordered.searchsorted(labels, "right") - begin - 1
     slot = np.arange(positives.max(initial=0) + 1)  # (R,)
     rows = order[np.minimum(begin[:, None] + slot, number - 1)]
     line = np.arange(size)
     rows[line, place[itself] - begin] = rows[line, positives]  # the last takes the place of the anchor
     is_positive = slot < positives[:, None]
     rows = np.where(is_positive, rows, itself[:, None])
-    negatives = np.where(seen[itself], np.count_nonzero(seen) - positives - 1, 0)  # (B,)
-    weight = is_positive * (negatives / np.maximum(positives, 1))[:, None]
+    negatives = (np.count_nonzero(seen) - positives - 1) * seen[itself]  # (B,)
     kind = kind_of(like)
-    sent = send(like, rows, positives[:, None].astype(kind), weight.astype(kind))
+    triplets = int(negatives.sum())
+    weight = is_positive * (negatives / np.maximum(positives * max(1, triplets), 1)).astype(kind)[:, None]
+    sent = send(like, rows, positives[:, None].astype(kind), weight)
     unseen = strangers = None
     if not seen.all():
         unseen, strangers = send(like, np.flatnonzero(~seen), np.flatnonzero(~seen[itself]))
-    return OwnPoints(sent[0], sent[1], sent[2], int(negatives.sum()), unseen, strangers)
+    return OwnPoints(sent[0], sent[1], sent[2], triplets, unseen, strangers)
 
 
 class Joined(Triplets):
@@ -82,7 +83,7 @@ class Joined(Triplets):
     source: Tensor  # (B, D) the embeddings, in the graph
     length: Tensor | None  # (B, 1) of the embeddings, where they are put on the sphere
     rows: Tensor  # (P, D) the points, outside the graph
-    point_labels: Tensor  # (P,)
+    drawn: Tensor  # (C,) the classes of the draws, each of which has the same number
     picked: Tensor | None  # (B, P) columns of own.rows; None takes them in turn
 
     @classmethod
@@ -98,16 +99,18 @@ class Joined(Triplets):
         return self.rows[self.rows.shape[0] - self.source.shape[0] :]
 
     @cached_property
-    def anchor(self) -> Tensor:  # type: ignore[override]
+    def anchor(self) -> Tensor:
         return self.source if self.length is None else to_sphere(self.source)
 
     @cached_property
-    def points(self) -> Tensor:  # type: ignore[override]
+    def points(self) -> Tensor:
         return torch.cat([self.rows[: len(self.rows) - len(self.source)], self.anchor])
 
     def detach(self) -> "Joined":
-        unit = self.unit
-        return self.of(**{**self.__dict__, "source": unit, "anchor": unit, "points": self.rows, "length": None})
+        kept = {**self.__dict__, "source": self.unit, "length": None}
+        kept.pop("anchor", None)
+        kept.pop("points", None)
+        return self.of(**kept)
 
     @cached_property
     def columns(self) -> Tensor:
@@ -118,19 +121,26 @@ class Joined(Triplets):
         return torch.arange(len(self.rows), device=positives.device) % positives.clamp_min(1)
 
     @cached_property
-    def index(self) -> Tensor:  # type: ignore[override]
+    def index(self) -> Tensor:
         rows = self._own.rows
         negatives = torch.arange(len(self.rows), device=rows.device).expand(len(rows), -1)
         return torch.stack([rows.gather(1, self.columns), negatives])
 
     @cached_property
-    def mask(self) -> Tensor:  # type: ignore[override]
+    def mask(self) -> Tensor:
         mask = torch.ones(len(self.source), len(self.rows), dtype=torch.bool, device=self.rows.device)
         self._own.leave_out_(mask, False)
         return mask
 
     @cached_property
-    def negative_labels(self) -> Tensor:  # type: ignore[override]
+    def point_labels(self) -> Tensor:
+        """The classes (P,) of the points."""
+        number = len(self.rows) - len(self.source)
+        drawn = self.drawn.unsqueeze(1).expand(-1, number // len(self.drawn)).flatten()
+        return torch.cat([drawn, self.labels])
+
+    @cached_property
+    def negative_labels(self) -> Tensor:
         return self.point_labels.expand(len(self.source), -1)
 
     @property

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.triplets.joined import Joined, OwnPoints
-from bayestriplet.triplets.slopes import hinges, lowest, negative_log_shares
+from bayestriplet.triplets.slopes import LOW, hinges, lowest, negative_log_shares
 from bayestriplet.triplets.sphere import before_sphere, refuse_second_derivative
 
 
@@ -33,12 +33,16 @@ class AllPositives:
         self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints
     ) -> tuple[Tensor, Tensor, float]:
         scale = 2 / self.temperature
-        # -|a - p|^2 / temperature, less what is the same for all points of an anchor: it cancels.
-        logit = torch.addmm(_squares(points), anchor, points.mT, beta=-scale / 2, alpha=scale)  # (B, P)
+        # -|a - p|^2 / temperature, but for |a|^2, which is the same for all points of an anchor: it cancels.
+        squares = _squares(points)
+        bounded = joined.length is not None and -2 * scale >= LOW
+        if bounded:
+            squares.add_(1)
+        logit = torch.addmm(squares, anchor, points.mT, beta=-scale / 2, alpha=scale)  # (B, P)
         near = logit.gather(1, own.rows)  # (B, R)
         own.leave_out_(logit, lowest(logit))
-        weight = own.weight / max(1, own.triplets) if self.reduction == "mean" else own.weight
-        value, of_near, of_far = negative_log_shares(near, logit, weight, self.include_positive)
+        weight = own.weight if self.reduction == "mean" else own.weight * own.triplets
+        value, of_near, of_far = negative_log_shares(near, logit, weight, self.include_positive, bounded)
         return value, of_far.scatter_(1, own.rows, of_near), -scale
 
 
@@ -86,6 +90,7 @@ class _OfJoined(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, source: Tensor, joined: Joined, loss: JoinedLoss) -> Tensor:
+        del source  # whose values ``joined`` holds, on the sphere or not
         own, points, unit = joined.own, joined.rows, joined.unit
         if own is None:
             raise AttributeError("own")
@@ -95,10 +100,10 @@ class _OfJoined(torch.autograd.Function):
             anchor, points = anchor - center, points - center
         value, slope, factor = loss(anchor, points, joined, own)
         if ctx.needs_input_grad[0]:
-            gradient = gradient_of(slope, factor, anchor, points)
-            ctx.save_for_backward(
-                gradient if joined.length is None else before_sphere(gradient, unit, joined.length)
-            )
+            gradient = gradient_of(slope, factor, anchor, points, radial=joined.length is None)
+            if joined.length is not None:
+                gradient = before_sphere(gradient, unit, joined.length)
+            ctx.save_for_backward(gradient)
         return value
 
     @staticmethod
@@ -107,13 +112,16 @@ class _OfJoined(torch.autograd.Function):
         return ctx.saved_tensors[0] * gradient, None, None
 
 
-def gradient_of(slope: Tensor, factor: float, anchor: Tensor, points: Tensor) -> Tensor:
+def gradient_of(slope: Tensor, factor: float, anchor: Tensor, points: Tensor, radial: bool) -> Tensor:
     """Return the gradient (B, D) in the anchors, of factor times slopes (B, P) in half the squared distances.
 
-    An anchor moves as one, and as a point that others meet: the slopes of both add up. They are overwritten.
+    An anchor moves as one, and as a point that others meet: the slopes of both add up. They are
+    overwritten. What is not ``radial`` lacks a multiple of the anchor, which the sphere takes out anyway.
     """
     batch = slope[:, points.shape[0] - anchor.shape[0] :]  # (B, B)
     batch.copy_(batch + batch.mT)
+    if not radial:
+        return torch.addmm(anchor, slope, points, beta=0, alpha=-factor)
     return torch.addmm(slope.sum(1, keepdim=True) * anchor, slope, points, beta=factor, alpha=-factor)
 
 

@@ -41,8 +41,7 @@ def triplet_loss(
     check_choice("pairing", pairing, PAIRINGS)
     check_choice("reduction", reduction, TRIPLET_REDUCTIONS)
     if pairing == "paired" and isinstance(triplets, Joined) and triplets.own is not None:
-        terms: Tensor | int = triplets.own.triplets
-        return of_joined(triplets, PickedHinge(margin, reduction, squared, terms))
+        return of_joined(triplets, PickedHinge(margin, reduction, squared, triplets.own.triplets))
     mask = triplets.mask
     terms = mask.sum() if pairing == "paired" else mask.sum(1).square().sum()
 
@@ -67,6 +66,7 @@ def nca_loss(
     """Negative log share of each positive among itself and the anchor's negatives (docs/method.md, eq. 12).
 
     With e = exp(-squared distance / temperature): -log e_k / (e_k + sum of e over the negatives).
+    Of joined draws all positives of an anchor count alike (eq. 12a).
     ``include_positive=False`` drops e_k from the denominator, as the paper prints it: the loss
     is then unbounded below (docs/results.md has what that costs).
     """

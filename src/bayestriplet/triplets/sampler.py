@@ -35,8 +35,8 @@ class TripletSampler(nn.Module):
         draws: "own" draws 2 S points for every anchor; with "shared" every class draws S points
             a step and the anchors share them, for a fraction of the cost. Within an anchor's
             triplets the points are independent either way. "joined" adds the batch's own items to
-            shared draws: every point of another class is a negative, each with a positive of the
-            anchor's class picked at random, so that S is the number of points.
+            shared draws: every point of another class is a negative, so that S is the number of points.
+            Each has a positive of the anchor's class picked at random; ``nca_loss`` takes them all alike.
         distribution: "normal" or "student_t", as in ``ClassPosterior.sample``.
         noise: scales the deviation of a draw from its class mean.
         normalize: embeddings are put on the unit sphere before the update, and draws after it.
@@ -104,7 +104,9 @@ class TripletSampler(nn.Module):
             wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
             points, index = self._draw(wanted, mask.expand_as(wanted), chosen, generator)
             points = self._finish(points, unit)  # (P, D)
-        return Triplets(to_sphere(source) if self.normalize else source, points, index, labels, negative_labels, mask)
+        return Triplets(
+            to_sphere(source) if self.normalize else source, points, index, labels, negative_labels, mask
+        )
 
     def _finish(self, points: Tensor, like: Tensor) -> Tensor:
         """Place points (P, D) on the sphere, in the precision of ``like``: constants of the loss."""
@@ -112,21 +114,27 @@ class TripletSampler(nn.Module):
         return points / length_of(points) if self.normalize else points
 
     def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Chosen:
-        """Return the classes (C,) to draw from, which need not have items.
+        """Return the classes (C,) to draw from.
 
-        All K, ascending, or those of the batch followed by the nearest of each in turn; a class that
-        is near to several of the batch may come several times.
+        All K, ascending, or those of the batch followed by the nearest of each in turn that have items; a
+        class that is near to several of the batch may come several times.
         """
         posterior = self.posterior
         if posterior.num_classes <= self.draw_classes:
-            return Chosen.all_of(posterior.num_classes, labels)
+            return posterior.everyone()
         own = np.unique(numbers)  # (P,)
         (classes,) = send(labels, own)
         more = self.draw_classes - len(own)
         if more <= 0:
             return Chosen(classes, own)
-        near = posterior.nearest(classes, -(-more // len(own))).T.flatten()[:more]
-        return Chosen(torch.cat([classes, near]), np.concatenate([own, *read(near)]))
+        # Not read from the device, where they are found: a step would wait for it.
+        near = posterior.nearest(classes, min(-(-more // len(own)), max(1, self._others(own))))
+        return Chosen(torch.cat([classes, near.T.flatten()[:more]]), None)
+
+    def _others(self, own: NDArray[np.int64]) -> int:
+        """Return how many classes with items there are beside ``own`` (P,)."""
+        seen = self.posterior.numbers()[1]
+        return int(np.count_nonzero(seen)) - int(np.count_nonzero(seen[own]))
 
     def _join(
         self, source: Tensor, unit: Tensor, length: Tensor | None, labels: Tensor,
@@ -136,15 +144,33 @@ class TripletSampler(nn.Module):
         num = draws_per_class(len(chosen), self.posterior.num_classes)
         drawn = self._draw_classes(chosen, num, generator).flatten(0, 1)  # (P - B, D)
         rows = torch.cat([self._finish(drawn, unit), unit])  # (P, D)
-        point_numbers = np.concatenate([chosen.numbers.repeat(num), numbers])  # (P,)
-        seen = self.posterior.numbers()[1][point_numbers] > 0
-        own = own_points(point_numbers, len(numbers), seen, unit)
+        own = own_points(*self._point_numbers(numbers, chosen, num), len(numbers), unit)
         picked = own.pick(len(rows), generator) if pick else None
-        (point_labels,) = send(labels, point_numbers)
         return Joined.of(
-            source=source, length=length, rows=rows, labels=labels, point_labels=point_labels, own=own,
+            source=source,
+            length=length,
+            rows=rows,
+            labels=labels,
+            drawn=chosen.classes,
+            own=own,
             picked=picked,
-        )  # fmt: skip
+        )
+
+    def _point_numbers(
+        self, numbers: NDArray[np.int64], chosen: Chosen, num: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the class numbers (P,) of draws and batch on the host, and whether they were seen (P,).
+
+        Classes near to those of the batch, which only the device knows, are -1: they are others.
+        """
+        seen = self.posterior.numbers()[1]
+        if chosen.known is not None:
+            every = np.concatenate([chosen.known.repeat(num), numbers])
+            return every, seen[every] > 0
+        own = np.unique(numbers)
+        drawn = np.concatenate([own, np.full(len(chosen) - len(own), -1)]).repeat(num)
+        every = np.concatenate([drawn, numbers])
+        return every, np.where(every < 0, self._others(own) > 0, seen[every] > 0)
 
     def _pair_classes(self, labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
@@ -172,12 +198,12 @@ class TripletSampler(nn.Module):
             line = torch.searchsorted(chosen.classes, wanted) * num
             index = line + torch.arange(num, device=wanted.device)
             return points.flatten(0, 1), index.masked_fill_(~mask, 0)
-        chosen = wanted[mask]  # (P,), each of them seen
+        drawn = wanted[mask]  # (P,), each of them seen
         index = torch.zeros_like(wanted)
-        if not len(chosen):
+        if not len(drawn):
             return self.posterior.item_mean.new_zeros(1, self.posterior.dim), index
-        index[mask] = torch.arange(len(chosen), device=chosen.device)
-        groups = group_rows(read(chosen)[0], like=chosen)
+        index[mask] = torch.arange(len(drawn), device=drawn.device)
+        groups = group_rows(read(drawn)[0], like=drawn)
         table = self._draw_classes(groups.chosen, groups.width, generator)
         return groups.collect(table), index
 

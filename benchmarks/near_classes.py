@@ -14,8 +14,10 @@ class NearClasses(TripletSampler):
 
     few: int = 3
 
-    def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
-        triplets = super().forward(embeddings, labels, generator)
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None, pick: bool = True
+    ) -> Triplets:
+        triplets = super().forward(embeddings, labels, generator, pick)
         mean, own = self.posterior.mean, triplets.labels.unsqueeze(1)
         rank = torch.cdist(mean[triplets.labels], mean)  # (B, K)
         rank = rank.masked_fill(self.posterior.seen == 0, torch.inf).scatter(1, own, torch.inf)

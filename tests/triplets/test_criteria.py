@@ -49,17 +49,19 @@ def test_a_network_trained_for_fifty_steps_moves_and_every_parameter_gets_a_grad
 
 def test_but_learns_to_separate_classes():
     torch.manual_seed(0)
-    network, criterion = nn.Linear(10, 4), BUT(3, 4, reduction="mean")
-    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
-    history = []
-    for _ in range(300):
-        labels = torch.arange(30) % 3
-        loss = criterion(network(torch.randn(30, 10) + 2 * nn.functional.one_hot(labels, 10)), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        history.append(loss.item())
-    assert np.mean(history[-20:]) < 0.6 * np.mean(history[:20])
+    history = []  # of three networks: with a single one the ratio varies by 0.08
+    for _ in range(3):
+        network, criterion = nn.Linear(10, 4), BUT(3, 4, reduction="mean")
+        optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+        for step in range(300):
+            labels = torch.arange(30) % 3
+            loss = criterion(network(torch.randn(30, 10) + 2 * nn.functional.one_hot(labels, 10)), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append((step, loss.item()))
+    first, last = (np.mean([loss for step, loss in history if step // 20 == part]) for part in (0, 14))
+    assert last < 0.6 * first
 
 
 @pytest.mark.parametrize(("criterion_class", "spread"), [(BUT, 0.5), (BUNCA, 0.8)])

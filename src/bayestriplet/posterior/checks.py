@@ -16,8 +16,8 @@ LARGEST = 1e15  # its square, summed over many items, still fits into float32
 def check_embeddings(embeddings: object, dim: int, argument: str = "embeddings") -> Tensor:
     """Return ``embeddings`` (B, D), in float32 or better, if every value is finite."""
     checked = _check_form(embeddings, dim, argument)
-    (largest,) = read(_largest(checked))
-    _check_size(float(largest), argument)
+    lowest, highest = read(*_extremes(checked))
+    _check_size(lowest, highest, argument)
     return checked
 
 
@@ -44,11 +44,12 @@ def read_items(
         )
     integers = _check_integers(labels, "labels")
     if integers.device != checked.device:
-        _check_size(float(read(_largest(checked))[0]), "embeddings")
+        lowest, highest = read(*_extremes(checked))
+        _check_size(lowest, highest, "embeddings")
         _check_range(read(integers)[0], num_classes, "labels")
         raise InputError(f"labels must be on {checked.device}, like embeddings; got {integers.device}")
-    largest, numbers = read(_largest(checked), integers)
-    _check_size(float(largest), "embeddings")
+    lowest, highest, numbers = read(*_extremes(checked), integers)
+    _check_size(lowest, highest, "embeddings")
     _check_range(numbers, num_classes, "labels")
     return checked, integers, numbers
 
@@ -66,14 +67,16 @@ def _check_form(embeddings: object, dim: int, argument: str) -> Tensor:
     return embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
 
 
-def _largest(embeddings: Tensor) -> Tensor:
-    """Return the largest absolute value, (); NaN where one is NaN, 0 without any."""
+def _extremes(embeddings: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the lowest and the highest value, () and (); NaN where one is NaN, 0 without any."""
     if not embeddings.numel():
-        return embeddings.new_zeros(())
-    return torch.linalg.vector_norm(embeddings.detach(), torch.inf)
+        return embeddings.new_zeros(()), embeddings.new_zeros(())
+    low, high = torch.aminmax(embeddings.detach())
+    return low, high
 
 
-def _check_size(largest: float, argument: str) -> None:
+def _check_size(lowest: NDArray[Any], highest: NDArray[Any], argument: str) -> None:
+    largest = max(-float(lowest), float(highest))
     if not largest < LARGEST:
         got = f"{largest:g}" if np.isfinite(largest) else "NaN or infinity"
         raise InputError(f"{argument} must be finite and below {LARGEST:g} in size; got {got}")

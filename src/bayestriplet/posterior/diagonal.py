@@ -3,9 +3,10 @@
 import torch
 from torch import Generator, Tensor
 
+from bayestriplet.posterior.chosen import Chosen, put_, take
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows, deviate
-from bayestriplet.posterior.statistics import Addition, put_, take
+from bayestriplet.posterior.statistics import Addition
 from bayestriplet.posterior.structure import Level, Structure
 
 
@@ -27,21 +28,21 @@ class DiagonalStructure(Structure):
     def watched(self) -> list[Tensor]:
         return [self.item_variance]
 
-    def add_(self, addition: Addition, total: Tensor) -> None:
+    def add_(self, addition: Addition, total: float) -> None:
         del total
-        keep = addition.root.square().unsqueeze(1)
-        more = take(self.item_variance, addition.classes) + addition.rows.square().sum(1)
-        put_(self.item_variance, addition.classes, more * keep)
+        classes = addition.chosen.classes
+        more = take(self.item_variance, classes) + addition.rows.square().sum(1)
+        put_(self.item_variance, classes, more * addition.factor.unsqueeze(1))
 
     def trace(self, classes: Tensor) -> Tensor:
         return take(self.item_variance, classes).double().sum()
 
     def deviate(
-        self, classes: Tensor, share: Tensor, cross: Tensor, level: Level, num: int,
+        self, chosen: Chosen, share: Tensor, cross: Tensor, level: Level, num: int,
         generator: Generator | None,
     ) -> Tensor:  # fmt: skip
         del share
-        return deviate(take(self.item_variance, classes) + level, cross.unsqueeze(1), num, generator)
+        return deviate(take(self.item_variance, chosen.classes) + level, cross.unsqueeze(1), num, generator)
 
     def dense(self, classes: Tensor, share: Tensor) -> Tensor:
         del share

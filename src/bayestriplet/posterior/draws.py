@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from bayestriplet.posterior.priors import NIWPosterior
+from bayestriplet.posterior.chosen import Chosen
+from bayestriplet.posterior.priors import NIWPosterior, Numbers, columns
 from bayestriplet.posterior.root import square_root
 from bayestriplet.posterior.structure import Structure
 
@@ -16,12 +17,13 @@ class Drawer:
 
     niw: NIWPosterior
     structure: Structure
-    classes: Tensor  # (P,)
+    chosen: Chosen  # (P,)
     share: Tensor  # (P,)
 
-    def normal(self, size: Tensor, num: int, generator: Generator | None) -> Tensor:
+    def normal(self, size: Numbers, num: int, generator: Generator | None) -> Tensor:
         """Draw (P, num, D) from N(E[mu], size^2 scale), with size (P,)."""
-        return self._around(size.unsqueeze(1), num, generator)
+        (column,) = columns(self.niw.mean, size)
+        return self._around(column, num, generator)
 
     def student(self, freedom: Tensor, noise: float, num: int, generator: Generator | None) -> Tensor:
         """Draw (P, num, D) from the posterior predictive; ``noise`` scales the deviation.
@@ -41,7 +43,7 @@ class Drawer:
         niw, scale = self.niw, self.niw.prior_scale
         is_matrix = isinstance(scale, Tensor) and scale.ndim == 2
         level = 0.0 if is_matrix else scale
-        deviation = self.structure.deviate(self.classes, self.share, niw.cross, level, num, generator)
+        deviation = self.structure.deviate(self.chosen, self.share, niw.cross, level, num, generator)
         if isinstance(scale, Tensor) and is_matrix:
             standard = torch.empty_like(deviation).normal_(generator=generator)
             deviation.add_(standard @ square_root(scale.unsqueeze(0)))

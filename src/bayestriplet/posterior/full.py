@@ -6,12 +6,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from bayestriplet.posterior.chosen import Chosen, take
 from bayestriplet.posterior.predictive import StudentClasses
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.root import ScatterRoot, lines_of
-from bayestriplet.posterior.statistics import Addition, add_to_scatters_, take
-from bayestriplet.posterior.structure import Level, Structure, noise
-from bayestriplet.posterior.versions import version_of
+from bayestriplet.posterior.statistics import Addition, add_to_scatters_
+from bayestriplet.posterior.structure import Level, Structure
+from bayestriplet.posterior.versions import Noted
 
 
 class FullStructure(Structure):
@@ -31,7 +32,8 @@ class FullStructure(Structure):
         super().__init__()
         self.register_buffer("item_scatter", torch.zeros(num_classes, dim, dim, dtype=dtype))
         self.root = ScatterRoot(num_classes, dim, dtype)
-        self._noted = self._versions()
+        self._noted, self._noted_root = Noted(), Noted()
+        self.note()
 
     @staticmethod
     def numbers(num_classes: int, dim: int) -> int:
@@ -40,19 +42,19 @@ class FullStructure(Structure):
     def watched(self) -> list[Tensor]:
         return [self.item_scatter]
 
-    def _versions(self) -> tuple[int | None, int | None]:
-        return version_of(self.item_scatter), version_of(self.root.lines)
-
     def note(self) -> None:
         """Remember that the root is of the scatters as they are now."""
-        self._noted = self._versions()
+        self._noted.note((self.item_scatter,))
+        self._noted_root.note((self.root.lines,))
 
     def check(self) -> None:
         """Give the root up if the scatters alone were changed since :meth:`note`."""
-        now = self._versions()
-        if now[0] != self._noted[0] and now[1] == self._noted[1]:
+        scatters = self._noted.changed((self.item_scatter,))
+        root = self._noted_root.changed((self.root.lines,))
+        if scatters and not root:
             self.root.give_up()
-        self._noted = now
+        if scatters or root:
+            self.note()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "FullStructure":
         self.check()
@@ -64,7 +66,7 @@ class FullStructure(Structure):
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self.note()  # a copy counts its changes anew
 
-    def add_(self, addition: Addition, total: Tensor) -> None:
+    def add_(self, addition: Addition, total: float) -> None:
         del total
         self.check()
         add_to_scatters_(self.item_scatter, addition)
@@ -72,19 +74,17 @@ class FullStructure(Structure):
         self.note()
 
     def trace(self, classes: Tensor) -> Tensor:
-        return take(self.item_scatter.diagonal(dim1=-2, dim2=-1), classes).double().sum()
+        return take(self.item_scatter.diagonal(dim1=-2, dim2=-1), classes).sum(dtype=torch.float64)
 
     def deviate(
-        self, classes: Tensor, share: Tensor, cross: Tensor, level: Level, num: int,
+        self, chosen: Chosen, share: Tensor, cross: Tensor, level: Level, num: int,
         generator: Generator | None,
     ) -> Tensor:  # fmt: skip
         del share
         self.check()
-        most = self.root.renew(classes, self.item_scatter)
+        most = self.root.renew(chosen, self.item_scatter)
         self.note()
-        deviation = self.root.deviate(classes, cross, most, num, generator)
-        rest = noise(level, tuple(deviation.shape), deviation, generator)
-        return deviation if rest is None else deviation.add_(rest)
+        return self.root.deviate(chosen, cross, level, most, num, generator)
 
     def dense(self, classes: Tensor, share: Tensor) -> Tensor:
         del share

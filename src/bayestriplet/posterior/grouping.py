@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.host import send
 
 
@@ -17,8 +18,8 @@ class Grouping:
     The table is as wide as the largest class, so slots behind a smaller one stay unused.
     """
 
-    classes: Tensor  # (P,) the classes of the lines
-    size: Tensor  # (P,) rows of each
+    chosen: Chosen  # (P,) the classes of the lines
+    size: NDArray[np.int64]  # (P,) rows of each
     order: Tensor  # (N,) the rows, class by class
     slots: Tensor  # (N,) where they go in the flattened table
     width: int
@@ -26,18 +27,13 @@ class Grouping:
     @property
     def is_full(self) -> bool:
         """Whether every slot is used: all classes present have the same number of rows."""
-        return len(self.order) == len(self.classes) * self.width
-
-    @property
-    def used(self) -> Tensor:
-        """Which slots are used, (P, width) bool."""
-        return torch.arange(self.width, device=self.size.device) < self.size.unsqueeze(1)
+        return len(self.order) == len(self.chosen) * self.width
 
     def spread(self, rows: Tensor) -> Tensor:
         """Put rows (N, D) into their slots: (P, width, D), zeros where unused."""
         ordered = rows.index_select(0, self.order)
         if not self.is_full:
-            table = rows.new_zeros(len(self.classes) * self.width, rows.shape[1])
+            table = rows.new_zeros(len(self.chosen) * self.width, rows.shape[1])
             ordered = table.index_copy_(0, self.slots, ordered)
         return ordered.view(-1, self.width, rows.shape[1])
 
@@ -49,16 +45,19 @@ class Grouping:
 
 
 def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
-    """Group N rows with the class numbers (N,), N above 0, which are on the host; tensors as ``like``."""
-    order = np.argsort(numbers, kind="stable")
+    """Group N rows with the class numbers (N,), which are on the host; tensors as ``like``."""
+    order = numbers.argsort(kind="stable")
     ordered = numbers[order]
-    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))  # (P,)
-    size = np.diff(np.append(begins, len(order)))
-    width = int(size.max())
+    starts = np.empty(len(order) + 1, dtype=bool)
+    starts[0] = starts[-1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=starts[1:-1])
+    edges = starts.nonzero()[0]  # (P + 1,)
+    begins, size = edges[:-1], edges[1:] - edges[:-1]
+    width = int(size.max(initial=0))
     slots = order  # not read where the table is full
     if len(order) != len(begins) * width:
         line = np.repeat(np.arange(len(begins)), size)  # (N,)
         slots = np.arange(len(order)) + line * width - begins[line]
-    sent = send(np.concatenate([ordered[begins], size, order, slots]), like)
-    classes, sizes, rows, places = torch.split(sent, [len(begins), len(begins), len(order), len(order)])
-    return Grouping(classes, sizes, rows, places, width)
+    present = ordered[begins]
+    classes, rows, places = send(like, present, order, slots)
+    return Grouping(Chosen(classes, present), size, rows, places, width)

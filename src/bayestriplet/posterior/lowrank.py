@@ -3,9 +3,10 @@
 import torch
 from torch import Generator, Tensor
 
+from bayestriplet.posterior.chosen import Chosen, put_, take
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows, deviate
-from bayestriplet.posterior.statistics import Addition, put_, take
+from bayestriplet.posterior.statistics import Addition
 from bayestriplet.posterior.structure import Level, Structure
 
 RANK = 8
@@ -37,15 +38,15 @@ class LowRankStructure(Structure):
     def watched(self) -> list[Tensor]:
         return [self.item_diagonal]
 
-    def add_(self, addition: Addition, total: Tensor) -> None:
+    def add_(self, addition: Addition, total: float) -> None:
         del total
-        classes, rows = addition.classes, addition.rows
+        classes, rows, keep = addition.chosen.classes, addition.rows, addition.factor
         diagonal = take(self.item_diagonal, classes) + rows.square().sum(1)
-        put_(self.item_diagonal, classes, diagonal * addition.root.square().unsqueeze(1))
+        put_(self.item_diagonal, classes, diagonal * keep.unsqueeze(1))
         factor = take(self.item_factor, classes)
         for part in torch.split(rows, ROWS_AT_A_TIME, 1):
             factor = leading_rows(torch.cat([factor, part], 1), self.item_factor.shape[1])
-        put_(self.item_factor, classes, factor * addition.root.view(-1, 1, 1))
+        put_(self.item_factor, classes, factor * keep.sqrt().view(-1, 1, 1))
 
     def trace(self, classes: Tensor) -> Tensor:
         return take(self.item_diagonal, classes).double().sum()
@@ -56,11 +57,11 @@ class LowRankStructure(Structure):
         return (take(self.item_diagonal, classes) - factor.square().sum(1)).clamp_min_(0), factor
 
     def deviate(
-        self, classes: Tensor, share: Tensor, cross: Tensor, level: Level, num: int,
+        self, chosen: Chosen, share: Tensor, cross: Tensor, level: Level, num: int,
         generator: Generator | None,
     ) -> Tensor:  # fmt: skip
         del share
-        remainder, factor = self._parts(classes)
+        remainder, factor = self._parts(chosen.classes)
         return deviate(remainder + level, torch.cat([factor, cross.unsqueeze(1)], 1), num, generator)
 
     def dense(self, classes: Tensor, share: Tensor) -> Tensor:

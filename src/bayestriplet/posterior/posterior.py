@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Generator, Tensor
 from bayestriplet.checks import check_choice, check_number, check_whole
 from bayestriplet.errors import BayesTripletError, InputError, StateError
 from bayestriplet.posterior.checks import check_classes, check_embeddings, read_items
+from bayestriplet.posterior.chosen import Chosen, take
 from bayestriplet.posterior.distributed import agree_on_sizes, gather_items, is_distributed
 from bayestriplet.posterior.draws import Drawer
 from bayestriplet.posterior.grouping import group_rows
@@ -18,8 +20,9 @@ from bayestriplet.posterior.host import read
 from bayestriplet.posterior.nearest import nearest_rows
 from bayestriplet.posterior.precision import full_precision
 from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
+from bayestriplet.posterior.priors import where_of
 from bayestriplet.posterior.reading import PosteriorReading
-from bayestriplet.posterior.statistics import add_to_means_, take
+from bayestriplet.posterior.statistics import add_to_means_
 
 FEW = 128  # classes up to which all are read in a step, rather than those of the batch
 DISTRIBUTIONS = ("normal", "student_t")
@@ -87,23 +90,26 @@ class ClassPosterior(PosteriorReading):
         if numbers is None or len(sizes) > 1:
             (numbers,) = read(labels)
         groups = group_rows(numbers, like=labels)
+        chosen, classes = groups.chosen, groups.chosen.classes
         # In place: DistributedDataParallel and optimisers hold on to the buffers themselves.
         with full_precision(items):
             self.refresh()
-            everyone = len(groups.classes) == self.num_classes
+            everyone = len(chosen) == self.num_classes
+            count, seen = self.numbers()
             if self._is_empty:
                 self.origin.copy_(items.mean(0))
                 self._is_empty = False
-            total = self.sums[self.dim] + len(items)
-            before = None if everyone else self._sums(groups.classes)
-            addition = add_to_means_(self.count, self.item_mean, items, groups, self.memory)
+            total = float(count.sum()) + len(items) if self.structure.pooled else 0.0
+            before = None if everyone else self._sums(classes)
+            old, more = count[chosen.numbers], seen[chosen.numbers] + groups.size
+            addition = add_to_means_(old, self.item_mean, items, groups, self.memory)
             self.structure.add_(addition, total)
-            after = self._sums(groups.classes)
+            self._mirror.write((self.count, self.seen), chosen, addition.count, more)
+            after = self._sums(classes)
             self.sums.copy_(after if before is None else self.sums + (after - before))
-            self.seen.index_add_(0, groups.classes, groups.size)
             if self.num_classes > FEW:
-                self.note_squares(groups.classes)
-            self._noted = self._versions()
+                self.note_squares(classes)
+            self.note()
 
     # Drawing
 
@@ -128,7 +134,7 @@ class ClassPosterior(PosteriorReading):
         if not len(classes) or not num:
             return self.item_mean.new_zeros(len(classes), num, self.dim)
         groups = group_rows(read(classes)[0].repeat(num), like=classes)
-        table = self.draw(groups.classes, groups.width, generator, distribution=distribution, noise=noise)
+        table = self.draw(groups.chosen, groups.width, generator, distribution=distribution, noise=noise)
         return groups.collect(table).view(len(classes), num, self.dim)
 
     def check_generator(self, generator: Generator | None) -> None:
@@ -138,31 +144,33 @@ class ClassPosterior(PosteriorReading):
 
     @torch.no_grad()
     def draw(
-        self, classes: Tensor, num: int, generator: Generator | None, *, distribution: str, noise: float,
+        self, chosen: Chosen, num: int, generator: Generator | None, *, distribution: str, noise: float,
         toward: Tensor | None = None, share: float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """Draw (P, num, D) from ``classes`` (P,); :meth:`sample` without its checks.
+        """Draw (P, num, D) from classes (P,); :meth:`sample` without its checks.
 
-        Classes are ascending if they are all of them. Points of a class without items mean nothing,
+        Points of a class without items mean nothing,
         but are finite. The means are moved by ``share`` of the way to the points ``toward`` (P, D).
         """
         with full_precision(self.item_mean):
-            niw = self._conditioned(classes)
+            count: Any = take(self.count, chosen.classes)
+            if distribution == "normal" and chosen.known is not None:
+                count = self.numbers()[0][chosen.known]
+            niw = self._conditioned(chosen.classes, count)
             if toward is not None:
                 niw = replace(niw, mean=niw.mean.lerp(toward, share))
+            drawer = Drawer(niw, self.structure, chosen, self._share(chosen.classes))
             if distribution == "student_t":
-                known = take(self.count, classes) > 0
+                known = count > 0
                 freedom = self._freedom(niw, known)
                 kappa = torch.where(known, niw.kappa, 1.0) if self.prior == "improper" else niw.kappa
-                drawer = Drawer(replace(niw, kappa=kappa), self.structure, classes, self._share(classes))
-                return drawer.student(freedom, noise, num, generator)
+                return replace(drawer, niw=replace(niw, kappa=kappa)).student(freedom, noise, num, generator)
             divisor = self._divisor(niw)
             if self.prior == "given":
-                divisor = torch.where(take(self.count, classes) > 0, divisor, 1.0)
-                if divisor.isnan().any():
+                divisor = where_of(count)(count > 0, divisor, 1.0)
+                if (divisor != divisor).any():
                     raise StateError("prior.nu + n must exceed D + 1 for normal draws; use student_t")
-            drawer = Drawer(niw, self.structure, classes, self._share(classes))
-            return drawer.normal(noise * divisor.rsqrt(), num, generator)
+            return drawer.normal(noise * divisor**-0.5, num, generator)
 
     def nearest(self, classes: Tensor, num: int) -> Tensor:
         """Return the classes (P, num) with items whose means are nearest to each of ``classes`` (P,).
@@ -170,7 +178,7 @@ class ClassPosterior(PosteriorReading):
         Nearest first, without ``classes`` themselves. Where there are fewer, others fill up.
         """
         if self.num_classes <= FEW:
-            self.note_squares(self._everyone())
+            self.note_squares(self.everyone().classes)
         square = self.mean_square.index_fill(0, classes, torch.inf)
         with full_precision(self.item_mean):
             return nearest_rows(self.item_mean[classes], self.item_mean, square, num)[1]

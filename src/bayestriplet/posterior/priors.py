@@ -1,13 +1,18 @@
 """Normal-inverse-Wishart distributions: the priors, and conditioning them on statistics."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bayestriplet.errors import InputError, InputTypeError
+from bayestriplet.posterior.host import kind_of, send
 from bayestriplet.posterior.statistics import TINY, ClassStatistics
 
+Numbers = Tensor | NDArray[np.float64]
 EMPIRICAL_KAPPA = 0.01
 
 
@@ -34,8 +39,8 @@ class NIWPosterior:
     """
 
     mean: Tensor
-    kappa: Tensor
-    nu: Tensor
+    kappa: Any  # a tensor, or an array where the numbers of each class are on the host
+    nu: Any
     prior_scale: Tensor | float  # scale0, (D, D), or a multiple of the identity
     cross: Tensor  # c, (K, D)
 
@@ -89,11 +94,26 @@ def pooled_prior(statistics: ClassStatistics, weight: float, floor: float) -> NI
     return NIWPrior(count @ statistics.mean / total, EMPIRICAL_KAPPA, weight * pooled, dim + 1 + weight)
 
 
-def condition(prior: NIWPrior, count: Tensor, mean: Tensor) -> NIWPosterior:
-    """Add items of the given count (K,) and mean (K, D) to the prior (docs/method.md, eq. 4)."""
+def condition(prior: NIWPrior, count: Numbers, mean: Tensor) -> NIWPosterior:
+    """Add items of the given count (K,) and mean (K, D) to the prior (docs/method.md, eq. 4).
+
+    Numbers per class stay where the counts are: in tensors, or in arrays on the host.
+    """
     kappa, nu = prior.kappa + count, prior.nu + count  # (K,), (K,) float64
-    share = count / kappa.clamp_min(TINY)  # n / kappa_n
+    share = count / (kappa + TINY)  # n / kappa_n
     shift = mean - prior.mean  # (K, D)
-    cross = shift * (prior.kappa * share).sqrt().to(shift.dtype).unsqueeze(1)
-    middle = prior.mean + share.to(shift.dtype).unsqueeze(1) * shift
-    return NIWPosterior(middle, kappa, nu, prior.scale, cross)
+    along, across = columns(shift, share, (prior.kappa * share) ** 0.5)
+    return NIWPosterior(torch.addcmul(prior.mean, along, shift), kappa, nu, prior.scale, shift * across)
+
+
+def where_of(numbers: Numbers) -> Any:
+    """Return the function ``where`` for tensors, or for arrays."""
+    return np.where if isinstance(numbers, np.ndarray) else torch.where
+
+
+def columns(like: Tensor, *numbers: Numbers) -> list[Tensor]:
+    """Return numbers (K,) as columns (K, 1), of the type and on the device of ``like``."""
+    arrays = [one[:, None].astype(kind_of(like)) for one in numbers if isinstance(one, np.ndarray)]
+    if arrays:
+        return send(like, *arrays)
+    return [one.to(like.dtype).unsqueeze(1) for one in numbers if isinstance(one, Tensor)]

@@ -1,15 +1,19 @@
 """Reading a class posterior: the prior is conditioned on the statistics."""
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from bayestriplet.errors import StateError
 from bayestriplet.posterior.checks import check_classes
+from bayestriplet.posterior.chosen import take
 from bayestriplet.posterior.precision import full_precision
-from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, condition, improper_prior
+from bayestriplet.posterior.priors import NIWPosterior, NIWPrior, Numbers, condition, improper_prior, where_of
 from bayestriplet.posterior.root import ScatterRoot
 from bayestriplet.posterior.state import PosteriorState
-from bayestriplet.posterior.statistics import TINY, ClassStatistics, take
+from bayestriplet.posterior.statistics import TINY, ClassStatistics
 from bayestriplet.posterior.structures import DENSE_UP_TO, in_units
 from bayestriplet.posterior.sums import empirical_prior
 
@@ -38,7 +42,7 @@ class PosteriorReading(PosteriorState):
         With structure="full" they are the buffers themselves; else the scatters are made, as the
         structure has them.
         """
-        everyone = self._everyone()
+        everyone = self.everyone().classes
         scatter = self._dense(everyone)
         return ClassStatistics(self.count, self.item_mean, scatter)
 
@@ -47,7 +51,7 @@ class PosteriorReading(PosteriorState):
     def mean(self) -> Tensor:
         """E[mu] of every class (K, D). A class never seen has the prior's mean."""
         with full_precision(self.item_mean):
-            return self._conditioned(self._everyone()).mean
+            return self._conditioned(self.everyone().classes).mean
 
     @property
     def covariance(self) -> Tensor:
@@ -56,7 +60,7 @@ class PosteriorReading(PosteriorState):
         With the improper prior a class never seen reads as zeros, and L / n stands in up to
         n = D + 1 items, as in the paper.
         """
-        return self._covariance(self._everyone())
+        return self._covariance(self.everyone().classes)
 
     def covariance_of(self, classes: Tensor) -> Tensor:
         """Return E[Sigma] (N, D, D) of some classes (N,), as :attr:`covariance` has them."""
@@ -81,32 +85,36 @@ class PosteriorReading(PosteriorState):
             )
         return self.structure.dense(classes, self._share(classes))
 
-    def _everyone(self) -> Tensor:
-        return torch.arange(self.num_classes, device=self.item_mean.device)
-
     def _share(self, classes: Tensor) -> Tensor:
         """Return each class's part of the count of all (P,); where nothing is pooled, just the counts."""
         count = take(self.count, classes)
         return count / self.count.sum().clamp_min(TINY) if self.structure.pooled else count
 
-    def _conditioned(self, classes: Tensor) -> NIWPosterior:
-        """Condition the prior on the statistics of ascending ``classes`` (P,)."""
+    def _conditioned(self, classes: Tensor, count: Numbers | None = None) -> NIWPosterior:
+        """Condition the prior on the statistics of ascending ``classes`` (P,); their counts may be arrays."""
+        if count is None:
+            count = take(self.count, classes)
         if self.prior == "empirical":
             self.refresh()
             prior = empirical_prior(self.sums, self.origin, self.item_mean.dtype)
         elif self.prior == "improper":
             prior = improper_prior(self.item_mean)
         else:
-            prior = NIWPrior(self.prior_mean, self.prior_kappa, self.prior_scale, self.prior_nu)
-        return condition(prior, take(self.count, classes), take(self.item_mean, classes))
+            kappa: Any = self.prior_kappa
+            nu: Any = self.prior_nu
+            if isinstance(count, np.ndarray):
+                kappa, nu = self._given.read(kappa, nu)
+            prior = NIWPrior(self.prior_mean, kappa, self.prior_scale, nu)
+        return condition(prior, count, take(self.item_mean, classes))
 
-    def _divisor(self, niw: NIWPosterior) -> Tensor:
+    def _divisor(self, niw: NIWPosterior) -> Any:
         """Return what the scale is divided by to give E[Sigma], (P,): nu_n - D - 1, or NaN."""
+        where = where_of(niw.nu)
         divisor = niw.nu - self.dim - 1
         if self.prior == "improper":
-            divisor = torch.where(divisor > 0, divisor, torch.where(niw.nu > 0, niw.nu, 1.0))
+            divisor = where(divisor > 0, divisor, where(niw.nu > 0, niw.nu, 1.0))
         elif self.prior == "given":
-            divisor = torch.where(divisor > 0, divisor, torch.nan)
+            divisor = where(divisor > 0, divisor, torch.nan)
         return divisor
 
     def _freedom(self, niw: NIWPosterior, known: Tensor) -> Tensor:

@@ -4,11 +4,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
-from torch.nn.functional import pad
 
+from bayestriplet.posterior.chosen import Chosen, put_, take
 from bayestriplet.posterior.host import read, send
-from bayestriplet.posterior.statistics import Addition, put_, take
+from bayestriplet.posterior.mirror import Mirror
+from bayestriplet.posterior.statistics import Addition
+from bayestriplet.posterior.structure import Level
 
 LEAST_SCALE = 1e-3  # below this, old rows would be stored too large for float32
 ABSENT = 1 << 30  # in place of the number of rows, for a class whose root has to be made from its scatter
@@ -37,16 +40,15 @@ class ScatterRoot(nn.Module):
     lines: Tensor  # (K, M, D), zeros behind ``used``
     scale: Tensor  # (K,)
     used: Tensor  # (K,) rows in use, or ABSENT
-    limit: Tensor  # (K,) rows above which a root is made shorter
 
     def __init__(self, num_classes: int, dim: int, dtype: torch.dtype) -> None:
         super().__init__()
         self.register_buffer("lines", torch.zeros(num_classes, lines_of(dim), dim, dtype=dtype))
         self.register_buffer("scale", torch.ones(num_classes, dtype=dtype))
         self.register_buffer("used", torch.zeros(num_classes, dtype=torch.int64))
-        turn = torch.arange(num_classes) % (TURNS if num_classes > FEW else 1)
-        limit = dim + (dim + SPARE) // 2 - turn * (dim + SPARE) // (4 * TURNS)
-        self.register_buffer("limit", limit, persistent=False)
+        self._mirror = Mirror()
+        turn = np.arange(num_classes) % (TURNS if num_classes > FEW else 1)
+        self.limit = dim + (dim + SPARE) // 2 - turn * (dim + SPARE) // (4 * TURNS)  # rows of a short root
         self.highest = lines_of(dim) - (dim + SPARE) // 4  # rows above which it has to be done at once
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -64,71 +66,80 @@ class ScatterRoot(nn.Module):
 
     def add_(self, addition: Addition) -> None:
         """Follow the scatters through an addition; a class without room for its rows loses its root."""
-        classes, rows = addition.classes, addition.rows
-        used, scale = take(self.used, classes), take(self.scale, classes)  # (P,), (P,)
-        smaller = scale * addition.root
-        width = min(rows.shape[1], self.lines.shape[1])
-        fits = (used <= self.lines.shape[1] - rows.shape[1]).logical_and_(smaller > LEAST_SCALE**2)
-        place = (used * fits).unsqueeze(1) + torch.arange(width, device=used.device)  # (P, n)
-        flat = (place + (classes * self.lines.shape[1]).unsqueeze(1)).flatten()
-        fresh = rows[:, :width] / scale[:, None, None]
-        self.lines.view(-1, rows.shape[2]).index_copy_(0, flat, fresh.flatten(0, 1))
-        put_(self.used, classes, torch.where(fits, used + addition.size, ABSENT))
-        put_(self.scale, classes, torch.where(fits, smaller, 1))
+        chosen, rows, room = addition.chosen, addition.rows, self.lines.shape[1]
+        used, scale = (array[chosen.numbers] for array in self._mirror.read(self.used, self.scale))
+        smaller = scale * np.sqrt(addition.keep).astype(scale.dtype)
+        fits = (used <= room - rows.shape[1]) & (smaller > LEAST_SCALE**2)
+        first, width = np.where(fits, used, 0), min(rows.shape[1], room)
+        larger = 1 / scale[:, None, None]
+        if len(chosen) == len(self.lines) and (first == first[0]).all():  # one block
+            block = self.lines[:, first[0] : first[0] + width]
+            torch.mul(rows[:, :width], *send(rows, larger), out=block)
+        else:
+            place = (first + chosen.numbers * room)[:, None] + np.arange(width)
+            flat, factor = send(rows, place.reshape(-1), larger)
+            fresh = (rows[:, :width] * factor).flatten(0, 1)
+            self.lines.view(-1, rows.shape[2]).index_copy_(0, flat, fresh)
+        self._write(chosen, np.where(fits, used + addition.size, ABSENT), np.where(fits, smaller, 1))
 
-    def renew(self, classes: Tensor, scatter: Tensor) -> int:
-        """Make the roots of ``classes`` (P,) that are absent or due; return the most rows of any."""
-        # The one transfer of a step's draws.
-        used, limit, scale = read(*(take(one, classes) for one in (self.used, self.limit, self.scale)))
+    def _write(self, chosen: Chosen, used: NDArray[Any] | int, scale: NDArray[Any] | float) -> None:
+        self._mirror.write((self.used, self.scale), chosen, used, scale)
+
+    def renew(self, chosen: Chosen, scatter: Tensor) -> int:
+        """Make the roots of classes (P,) that are absent or due; return the most rows of any."""
+        used, scale = (array[chosen.numbers] for array in self._mirror.read(self.used, self.scale))
         absent = used == ABSENT
         full = ~absent & ((used > self.highest) | (scale < LEAST_SCALE))
-        due = ~absent & ~full & (used > limit)
-        most = int(np.where(absent, scatter.shape[1], used).max(initial=0))
+        due = ~absent & ~full & (used > self.limit[chosen.numbers])
+        if not (absent | full | due).any():
+            return int(used.max(initial=0))
         if absent.any():
-            chosen = classes.index_select(0, send(np.flatnonzero(absent), like=classes))
-            self._replace(chosen, square_root(scatter.index_select(0, chosen)), self.lines.shape[1])
+            some = chosen.at(absent)
+            self._replace(some, square_root(take(scatter, some.classes)))
         if full.any():
-            chosen = classes.index_select(0, send(np.flatnonzero(full), like=classes))
-            lines = self.lines[:, :most].index_select(0, chosen)
-            lines.mul_(self.scale.index_select(0, chosen).view(-1, 1, 1))
-            self._replace(chosen, torch.linalg.qr(lines, mode="r").R, most)
+            some = chosen.at(full)
+            lines = take(self.lines, some.classes) * take(self.scale, some.classes).view(-1, 1, 1)
+            self._replace(some, torch.linalg.qr(lines, mode="r").R)
         if due.any():
-            chosen = classes.index_select(0, send(np.flatnonzero(due), like=classes))
-            self._try_to_shorten(chosen, scatter.index_select(0, chosen), most)
-        return most
+            self._try_to_shorten(chosen.at(due), scatter)
+        return int(self._mirror.read(self.used, self.scale)[0][chosen.numbers].max(initial=0))
 
-    def _replace(self, classes: Tensor, lines: Tensor, most: int) -> None:
-        """Set the roots of ``classes`` (P,), which had at most so many rows, to lines (P, n, D)."""
-        padded = pad(lines, (0, 0, 0, most - lines.shape[1]))
-        self.lines[:, :most].index_copy_(0, classes, padded)
-        self.scale.index_fill_(0, classes, 1)
-        self.used.index_fill_(0, classes, lines.shape[1])
+    def _replace(self, chosen: Chosen, lines: Tensor) -> None:
+        """Set the roots of classes (P,) to lines (P, n, D)."""
+        number = lines.shape[1]
+        put_(self.lines[:, :number], chosen.classes, lines)
+        self.lines[:, number:].index_fill_(0, chosen.classes, 0)
+        self._write(chosen, number, 1.0)
 
-    def _try_to_shorten(self, classes: Tensor, scatter: Tensor, most: int) -> None:
-        """Set the roots of ``classes`` to the Cholesky factors of their scatters, where these exist.
+    def _try_to_shorten(self, chosen: Chosen, scatter: Tensor) -> None:
+        """Set the roots of classes to the Cholesky factors of their scatters, where these exist.
 
-        It is the device that looks where they do, so that nothing waits for it. The others keep their
-        rows, until they have so many that the slower QR decomposition is due.
+        The others keep their rows, until they have so many that the slower QR decomposition is due.
         """
-        factor, info = torch.linalg.cholesky_ex(scatter, upper=True)
-        exists = info == 0
-        padded = pad(factor, (0, 0, 0, most - factor.shape[1]))
-        old = self.lines[:, :most].index_select(0, classes)
-        self.lines[:, :most].index_copy_(0, classes, torch.where(exists.view(-1, 1, 1), padded, old))
-        used, scale = self.used.index_select(0, classes), self.scale.index_select(0, classes)
-        self.used.index_copy_(0, classes, torch.where(exists, factor.shape[1], used))
-        self.scale.index_copy_(0, classes, torch.where(exists, 1, scale))
+        factor, info = torch.linalg.cholesky_ex(take(scatter, chosen.classes), upper=True)
+        exists = read(info)[0] == 0
+        if exists.any():
+            self._replace(chosen.at(exists), take(factor, *send(info, np.flatnonzero(exists))))
 
     def deviate(
-        self, classes: Tensor, cross: Tensor, most: int, num: int, generator: Generator | None
+        self, chosen: Chosen, cross: Tensor, level: Level, most: int, num: int, generator: Generator | None
     ) -> Tensor:
-        """Draw (P, num, D) of covariance L + c c^T from ``classes`` (P,) with at most ``most`` rows."""
-        lines = take(self.lines[:, :most], classes)
-        scale = take(self.scale, classes).view(-1, 1, 1)
-        shape = len(classes), num, most + 1
-        standard = torch.randn(shape, generator=generator, dtype=lines.dtype, device=lines.device)
-        deviation = torch.bmm(standard[:, :, :most] * scale, lines)
-        return deviation.addcmul_(standard[:, :, most:], cross.unsqueeze(1))
+        """Draw (P, num, D) of covariance L + c c^T + level I from classes (P,) with at most ``most`` rows."""
+        lines = take(self.lines[:, :most], chosen.classes)
+        scale = take(self.scale, chosen.classes).view(-1, 1, 1)
+        (number, dim), cells = cross.shape, len(cross) * num
+        extra = 0 if not isinstance(level, Tensor) and level == 0 else dim
+        size = cells * (most + 1 + extra)
+        standard = torch.randn(size, generator=generator, dtype=lines.dtype, device=lines.device)
+        rows, along, rest = torch.split(standard, [cells * most, cells, cells * extra])
+        rows = rows.view(number, num, most).mul_(scale)
+        if not extra:
+            deviation = torch.bmm(rows, lines)
+        elif isinstance(level, Tensor):
+            deviation = rest.view(number, num, dim).mul_(level**0.5).baddbmm_(rows, lines)
+        else:
+            deviation = rest.view(number, num, dim).baddbmm_(rows, lines, beta=level**0.5)
+        return deviation.addcmul_(along.view(number, num, 1), cross.unsqueeze(1))
 
 
 def square_root(matrix: Tensor) -> Tensor:

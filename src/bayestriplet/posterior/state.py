@@ -4,16 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bayestriplet.checks import check_choice, check_number, check_whole
 from bayestriplet.errors import InputTypeError, StateError
+from bayestriplet.posterior.chosen import Chosen, put_, take
+from bayestriplet.posterior.mirror import Mirror
 from bayestriplet.posterior.priors import NIWPrior, check_prior
-from bayestriplet.posterior.statistics import TINY, put_, take
+from bayestriplet.posterior.statistics import TINY
 from bayestriplet.posterior.structure import Structure
 from bayestriplet.posterior.structures import STRUCTURES, choose_structure
 from bayestriplet.posterior.sums import EXTRA, sums_of
-from bayestriplet.posterior.versions import version_of
+from bayestriplet.posterior.versions import Noted
 
 PRIORS = ("empirical", "improper")
 INSIDE = "structure."  # left out of the names in a state_dict
@@ -64,7 +67,10 @@ class PosteriorState(nn.Module):
         square = torch.full((num_classes,), torch.inf, dtype=dtype)
         self.register_buffer("mean_square", square, persistent=False)
         self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
-        self._noted = self._versions()
+        self._mirror, self._given = Mirror(), Mirror()
+        self._everyone: list[Chosen] = []
+        self._noted = Noted()
+        self.note()
         self._is_empty = True  # no item was seen yet, so that the first batch says where the data are
         self.register_load_state_dict_post_hook(_after_load)  # type: ignore[no-untyped-call]
 
@@ -82,20 +88,34 @@ class PosteriorState(nn.Module):
         sizes = f"{self.num_classes}, {self.dim}, prior={self.prior!r}, memory={self.memory}"
         return f"{sizes}, structure={self.structure.name!r}"
 
+    def everyone(self) -> Chosen:
+        """Return all classes, which are the same object as long as the posterior stays on its device."""
+        if not self._everyone or self._everyone[0].classes.device != self.count.device:
+            self._everyone[:] = [Chosen.all_of(self.num_classes, self.count)]
+        return self._everyone[0]
+
+    def numbers(self) -> list[NDArray[Any]]:
+        """Return counts (K,) and items seen (K,) on the host."""
+        return self._mirror.read(self.count, self.seen)
+
     # Sums
 
-    def _versions(self) -> list[int | None]:
-        return [version_of(one) for one in (self.count, self.item_mean, *self.structure.watched())]
+    def _watched(self) -> list[Tensor]:
+        return [self.count, self.item_mean, *self.structure.watched()]
+
+    def note(self) -> None:
+        """Remember that the sums are those of the statistics as they are now."""
+        self._noted.note(self._watched())
 
     def refresh(self) -> None:
         """Compute the sums anew if somebody changed what they are sums of."""
-        if self._noted != self._versions():
-            everyone = torch.arange(self.num_classes, device=self.count.device)
+        if self._noted.changed(self._watched()):
+            everyone = self.everyone().classes
             self.origin.copy_(self.count @ self.item_mean.double() / self.count.sum().clamp_min(TINY))
             self.sums.copy_(self._sums(everyone))
             self.note_squares(everyone)
             self._is_empty = False
-            self._noted = self._versions()
+            self.note()
 
     def _sums(self, classes: Tensor) -> Tensor:
         """Return what distinct, ascending classes (P,) add to the sums."""
@@ -147,18 +167,18 @@ class PosteriorState(nn.Module):
 
         self.refresh()
         super()._apply(keep_precision, recurse)  # type: ignore[no-untyped-call]
-        self._noted = self._versions()
+        self.note()
         return self
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self._noted = self._versions()  # a copy counts its changes anew
+        self.note()  # a copy counts its changes anew
 
 
 def _after_load(posterior: PosteriorState, _: object) -> None:
     """Compute what was not saved, once the structure is loaded too."""
     sums, origin = posterior.sums.clone(), posterior.origin.clone()
-    posterior._noted = []
+    posterior._noted.versions = None
     posterior.refresh()
     if not posterior._sums_missing:  # to the last bit those that a training goes on with
         posterior.sums.copy_(sums)

@@ -1,14 +1,19 @@
 """Sufficient statistics of every class, and the one operation that combines them."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from bayestriplet.posterior.chosen import Chosen, put_, take
 from bayestriplet.posterior.grouping import Grouping, group_rows
-from bayestriplet.posterior.host import read
+from bayestriplet.posterior.host import kind_of, read, send
 
 LEAST_COUNT = 1e-30  # the same where a count is kept in float32
+AT_ONCE = 64  # items of a class that are added by one matrix of their weights
 TINY = torch.finfo(torch.float64).tiny  # keeps 0 / 0 of a class without items at 0
 
 
@@ -16,12 +21,21 @@ TINY = torch.finfo(torch.float64).tiny  # keeps 0 / 0 of a class without items a
 class Addition:
     """What a batch did to the scatters of its classes: L <- keep (L + rows^T rows)."""
 
-    classes: Tensor  # (P,) ascending
-    size: Tensor  # (P,) items of each
+    chosen: Chosen  # (P,) ascending
+    size: NDArray[np.int64]  # (P,) items of each
     rows: Tensor  # (P, n, D), zeros behind the items of a class
-    keep: Tensor  # (P,) at most 1, float64
-    root: Tensor  # (P,) its square root, as the rows are
-    total: Tensor  # (P,) the counts before forgetting
+    keep: NDArray[np.float64]  # (P,) at most 1
+    total: NDArray[np.float64]  # (P,) the counts before forgetting
+
+    @property
+    def count(self) -> NDArray[np.float64]:
+        """The counts (P,) after forgetting."""
+        return self.total * self.keep
+
+    @property
+    def factor(self) -> Tensor:
+        """What is kept, (P,), as the rows are."""
+        return send(self.rows, self.keep.astype(kind_of(self.rows)))[0]
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,9 @@ class ClassStatistics:
         which no count exceeds ``memory`` (eq. 3).
         """
         groups = group_rows(read(labels)[0], like=labels)
-        addition = add_to_means_(self.count, self.mean, embeddings, groups, memory)
+        classes = groups.chosen.classes
+        addition = add_to_means_(read(take(self.count, classes))[0], self.mean, embeddings, groups, memory)
+        put_(self.count, classes, *send(self.count, addition.count))
         add_to_scatters_(self.scatter, addition)
         return addition
 
@@ -73,60 +89,76 @@ class ClassStatistics:
         return ClassStatistics(self.count[classes], self.mean[classes], self.scatter[classes])
 
 
-def take(tensor: Tensor, classes: Tensor) -> Tensor:
-    """Return the rows of distinct, ascending ``classes`` (P,): a copy, unless that is all of them."""
-    return tensor if len(classes) == len(tensor) else tensor.index_select(0, classes)
+def row_weights(
+    before: NDArray[np.float64], size: NDArray[np.int64], width: int, like: Tensor
+) -> NDArray[Any]:
+    """Return A (P, n + 1, n), as ``like``: A times the items' shifts (P, n, D) are rows and the mean's move.
+
+    One row per item, as if the items came one after the other: sqrt(n / (n + 1)) (x - m), with n
+    and m as they are before x (docs/method.md, eq. 2). Slots behind the ``size`` items have weight 0.
+    """
+    key = before.tobytes(), size.tobytes(), width, like.dtype
+    latest = _latest[0]
+    if latest is None or latest[0] != key:
+        latest = _latest[0] = key, _row_weights(before, size, width).astype(kind_of(like))
+    return latest[1]
 
 
-def put_(tensor: Tensor, classes: Tensor, rows: Tensor) -> None:
-    """Replace the rows of distinct, ascending ``classes``, in place."""
-    if len(classes) == len(tensor):
-        tensor.copy_(rows)
-    else:
-        tensor.index_copy_(0, classes, rows)
+# With a memory and balanced batches every step has the same weights. One tuple: threads see both its parts.
+_latest: list[tuple[tuple[Any, ...], NDArray[Any]] | None] = [None]
+
+
+def _row_weights(before: NDArray[np.float64], size: NDArray[np.int64], width: int) -> NDArray[np.float64]:
+    slot = np.arange(width)
+    there = slot < size[:, None]  # (P, n)
+    count = before[:, None] + slot  # (P, n) items before each
+    weights = np.empty((len(before), width + 1, width))
+    weights[:, :-1] = np.eye(width) - np.tri(width, k=-1) / np.maximum(count, LEAST_COUNT)[:, :, None]
+    weights[:, :-1] *= (np.sqrt(count / (count + 1)) * there)[:, :, None]
+    weights[:, -1] = there / (before + size)[:, None]
+    return weights
 
 
 def add_to_means_(
-    count: Tensor, mean: Tensor, items: Tensor, groups: Grouping, memory: float | None
+    old: NDArray[np.float64], mean: Tensor, items: Tensor, groups: Grouping, memory: float | None
 ) -> Addition:
-    """Add items (B, D) to counts (K,) and means (K, D), in place; return what the scatters have to add.
+    """Add items (B, D) of classes with old counts (P,) to means (K, D), in place.
 
-    One row per item, as if the items came one after the other: sqrt(n / (n + 1)) (x - m), with n
-    and m as they are before x (docs/method.md, eq. 2). All is computed relative to the old mean, or
-    to the first item of a class without one, so data far from the origin stay exact.
+    Return what counts and scatters have to add. All is computed relative to the old mean, or to the
+    first item of a class without one, so data far from the origin stay exact.
     """
-    old = take(count, groups.classes)  # (P,)
-    table = groups.spread(items)  # (P, n, D)
-    base = take(mean, groups.classes)  # (P, D)
-    base = torch.where((old > 0).unsqueeze(1), base, table[:, 0])
-    shift = table.sub_(base.unsqueeze(1))
-    if not groups.is_full:
-        shift.mul_(groups.used.unsqueeze(2))
-    total = old + groups.size
-    before = old.unsqueeze(1)  # (P, n) items before each
-    if groups.width > 1:
-        before = before + torch.arange(groups.width, device=items.device)
-        sums = shift.cumsum(1)  # (P, n, D)
-        divisor = before.clamp_min(LEAST_COUNT).to(shift.dtype).unsqueeze(2)
-        rows, last = torch.addcdiv(shift, shift - sums, divisor), sums[:, -1]
-    else:
-        rows, last = shift, shift[:, 0]
-    weight = (before / (before + 1)).sqrt_().to(shift.dtype).unsqueeze(2)
-    rows = rows * (weight if groups.is_full else weight * groups.used.unsqueeze(2))
-    keep = torch.ones_like(total) if memory is None else memory / total.clamp_min(memory)
-    put_(mean, groups.classes, torch.addcdiv(base, last, total.to(last.dtype).unsqueeze(1)))
-    put_(count, groups.classes, total * keep)
-    return Addition(groups.classes, groups.size, rows, keep, keep.sqrt().to(rows.dtype), total)
+    count, classes, parts = old, groups.chosen.classes, []
+    base = take(mean, classes)  # (P, D)
+    whole = groups.spread(items)
+    for start in range(0, groups.width, AT_ONCE):
+        table = whole[:, start : start + AT_ONCE] if groups.width > AT_ONCE else whole  # (P, n, D)
+        size = np.clip(groups.size - start, 0, table.shape[1]) if groups.width > AT_ONCE else groups.size
+        if not count.all():
+            (known,) = send(items, count > 0)
+            base = torch.where(known.unsqueeze(1), base, table[:, 0])
+        (weights,) = send(items, row_weights(count, size, table.shape[1], items))
+        both = torch.bmm(weights, table - base.unsqueeze(1))  # (P, n + 1, D)
+        parts.append(both[:, :-1])
+        base, count = base + both[:, -1], count + size
+    put_(mean, classes, base)
+    keep = np.ones_like(count) if memory is None else memory / np.maximum(count, memory)
+    return Addition(
+        groups.chosen, groups.size, parts[0] if len(parts) == 1 else torch.cat(parts, 1), keep, count
+    )
 
 
 def add_to_scatters_(scatter: Tensor, addition: Addition) -> None:
     """Add an addition's rows to scatters (K, D, D) and let them forget, in place."""
-    own = take(scatter, addition.classes)
-    root = addition.root.view(-1, 1, 1)
-    rows = addition.rows * root
-    own.mul_(root.square()).baddbmm_(rows.mT, rows)
+    own, rows, classes = take(scatter, addition.chosen.classes), addition.rows, addition.chosen.classes
+    keep = addition.keep
+    if (keep == keep[0]).all():
+        own.baddbmm_(rows.mT, rows, beta=float(keep[0]), alpha=float(keep[0]))
+    else:
+        factor = addition.factor.view(-1, 1, 1)
+        rows = rows * factor.sqrt()
+        own.mul_(factor).baddbmm_(rows.mT, rows)
     if own is not scatter:
-        scatter.index_copy_(0, addition.classes, own)
+        scatter.index_copy_(0, classes, own)
 
 
 def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:

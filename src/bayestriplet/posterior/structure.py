@@ -5,6 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
+from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.statistics import Addition
 
@@ -34,8 +35,8 @@ class Structure(nn.Module):
         """Return the tensors that the sums of all classes depend on."""
         raise NotImplementedError
 
-    def add_(self, addition: Addition, total: Tensor) -> None:
-        """Add a batch; ``total`` () is the count of all classes with it, before forgetting."""
+    def add_(self, addition: Addition, total: float) -> None:
+        """Add a batch; ``total`` is the count of all classes with it, before forgetting, if pooled."""
         raise NotImplementedError
 
     def trace(self, classes: Tensor) -> Tensor:
@@ -43,7 +44,7 @@ class Structure(nn.Module):
         raise NotImplementedError
 
     def deviate(
-        self, classes: Tensor, share: Tensor, cross: Tensor, level: Level, num: int,
+        self, chosen: Chosen, share: Tensor, cross: Tensor, level: Level, num: int,
         generator: Generator | None,
     ) -> Tensor:  # fmt: skip
         """Draw (P, num, D) of covariance L + c c^T + level I, with c (P, D)."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
+from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.root import square_root
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows
@@ -36,21 +37,21 @@ class TiedStructure(Structure):
     def watched(self) -> list[Tensor]:
         return [self.pooled_scatter]
 
-    def add_(self, addition: Addition, total: Tensor) -> None:
+    def add_(self, addition: Addition, total: float) -> None:
         rows = addition.rows.flatten(0, 1)  # (P n, D)
-        gone = ((1 - addition.keep) * addition.total).sum() / total.clamp_min(TINY)
-        self.pooled_scatter.addmm_(rows.mT, rows).mul_((1 - gone).to(rows.dtype))
+        gone = float(((1 - addition.keep) * addition.total).sum()) / max(total, TINY)
+        self.pooled_scatter.addmm_(rows.mT, rows).mul_(1 - gone)
 
     def trace(self, classes: Tensor) -> Tensor:
         del classes
         return self.pooled_scatter.diagonal().double().sum()
 
     def deviate(
-        self, classes: Tensor, share: Tensor, cross: Tensor, level: Level, num: int,
+        self, chosen: Chosen, share: Tensor, cross: Tensor, level: Level, num: int,
         generator: Generator | None,
     ) -> Tensor:  # fmt: skip
         root = square_root(self.pooled_scatter.unsqueeze(0))[0]
-        shape = len(classes), num, len(root)
+        shape = len(chosen), num, len(root)
         standard = torch.randn(shape, generator=generator, dtype=root.dtype, device=root.device)
         deviation = standard.mul_(share.sqrt().to(root.dtype)[:, None, None]) @ root
         deviation.addcmul_(*along(cross, num, generator))

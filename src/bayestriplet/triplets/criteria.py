@@ -62,6 +62,7 @@ class _Criterion(nn.Module):
     loss_recipes: ClassVar[dict[str, dict[str, Any]]]
     sampling: ClassVar[dict[str, dict[str, Any]]] = SAMPLING
     corrections: ClassVar[str] = ""
+    picks: ClassVar[bool] = True  # whether its own loss pairs a joined negative with one positive
 
     def __init__(
         self,
@@ -125,7 +126,9 @@ class _Criterion(nn.Module):
         """
         reason = f"{type(self).__name__} draws its own triplets; use no miner"
         check_unused(reason, indices_tuple=indices_tuple, ref_emb=ref_emb, ref_labels=ref_labels)
-        triplets: Triplets = self.sampler(embeddings, labels, generator=self.generator)
+        triplets: Triplets = self.sampler(
+            embeddings, labels, generator=self.generator, pick=self.loss is not None or self.picks
+        )
         self.latest = triplets.detach()
         if self.loss is None:
             return self._own_loss(triplets)
@@ -212,6 +215,7 @@ class BUNCA(_Criterion):
         **SAMPLING,
         "default": SAMPLING["default"] | {"spread": 0.8},
     }
+    picks: ClassVar[bool] = False
     corrections: ClassVar[str] = "; the denominator of the NCA loss holds the positive too"
 
     def _check_loss_options(self) -> None:

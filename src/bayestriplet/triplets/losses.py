@@ -9,6 +9,9 @@ from torch import Tensor
 from bayestriplet.checks import check_choice, check_number
 from bayestriplet.errors import InputTypeError
 from bayestriplet.posterior.precision import full_precision
+from bayestriplet.triplets.joined import Joined
+from bayestriplet.triplets.joined_losses import AllPositives, PickedHinge, of_joined
+from bayestriplet.triplets.slopes import hinges, lowest, negative_log_shares
 from bayestriplet.triplets.sphere import refuse_second_derivative
 from bayestriplet.triplets.triplets import DistanceTable, Triplets
 
@@ -37,23 +40,18 @@ def triplet_loss(
     check_number("margin", margin, above=0)
     check_choice("pairing", pairing, PAIRINGS)
     check_choice("reduction", reduction, TRIPLET_REDUCTIONS)
+    if pairing == "paired" and isinstance(triplets, Joined) and triplets.own is not None:
+        return of_joined(triplets, PickedHinge(margin, reduction, squared, triplets.own.triplets))
     mask = triplets.mask
+    terms = mask.sum() if pairing == "paired" else mask.sum(1).square().sum()
 
     def hinge(near: Tensor, far: Tensor) -> Slopes:
+        huge = torch.finfo(near.dtype).max / 4
+        near, far = near.masked_fill(~mask, -huge), far.masked_fill(~mask, huge)
         if pairing == "paired":
-            gap, of_gap = near - far, mask  # (B, S)
-        else:
-            gap = near.unsqueeze(2) - far.unsqueeze(1)  # (B, S, S)
-            of_gap = mask.unsqueeze(2) & mask.unsqueeze(1)
-        gap += margin
-        active = (gap > 0).logical_and_(of_gap)
-        slope = active.to(gap.dtype)
-        value = (gap * slope).sum()
-        if reduction != "sum":
-            number = (of_gap if reduction == "mean" else slope).sum().clamp_min(1)
-            value, slope = value / number, slope.div_(number)
-        if pairing == "paired":
+            value, slope = hinges(near - far, margin, reduction, terms)  # (B, S)
             return value, slope, -slope
+        value, slope = hinges(near.unsqueeze(2) - far.unsqueeze(1), margin, reduction, terms)  # (B, S, S)
         return value, slope.sum(2), -slope.sum(1)
 
     return _apply(hinge, triplets, squared)
@@ -68,30 +66,24 @@ def nca_loss(
     """Negative log share of each positive among itself and the anchor's negatives (docs/method.md, eq. 12).
 
     With e = exp(-squared distance / temperature): -log e_k / (e_k + sum of e over the negatives).
+    Of joined draws all positives of an anchor count alike (eq. 12a).
     ``include_positive=False`` drops e_k from the denominator, as the paper prints it: the loss
     is then unbounded below (docs/results.md has what that costs).
     """
     check_triplets(triplets)
     check_number("temperature", temperature, above=0)
     check_choice("reduction", reduction, NCA_REDUCTIONS)
+    if isinstance(triplets, Joined) and triplets.own is not None:
+        return of_joined(triplets, AllPositives(temperature, include_positive, reduction))
     mask = triplets.mask
 
     def nca(near: Tensor, far: Tensor) -> Slopes:
         weight = mask.to(far.dtype)
-        # Not -inf: an anchor without negatives would have logsumexp -inf and no slope.
-        lowest = torch.finfo(far.dtype).max / 4
-        far = (weight - 1).mul_(lowest).sub_(far, alpha=1 / temperature)
-        others = far.logsumexp(1, keepdim=True)  # (B, 1)
-        gap = others + near / temperature  # (B, S), how far the negatives are above the positive
         if reduction == "mean":
             weight /= weight.sum().clamp_min(1)
-        if include_positive:
-            value = (torch.logaddexp(gap, torch.zeros_like(others)) * weight).sum()
-            weight *= gap.sigmoid_()  # what the positive's share lacks to 1
-        else:
-            value = (gap * weight).sum()
-        negative = (far - others).exp_().mul_(weight.sum(1, keepdim=True))
-        return value, weight / temperature, negative / -temperature
+        far = (far / -temperature).masked_fill_(~mask, lowest(far))
+        value, *slopes = negative_log_shares(near / -temperature, far, weight, include_positive)
+        return value, slopes[0] / -temperature, slopes[1] / -temperature
 
     return _apply(nca, triplets, squared=True)
 
@@ -129,8 +121,8 @@ class _OfShared(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, of: Triplets, anchor: Tensor, points: Tensor, squared: bool, loss: Loss) -> Tensor:
         table = DistanceTable.of(anchor, points, squared)
-        value, *slopes = loss(*table.pick(of.index, of.meets_all))
-        ctx.squared, ctx.meets_all = squared, of.meets_all
+        value, *slopes = loss(*table.pick(of.index))
+        ctx.squared = squared
         ctx.save_for_backward(table.anchor, table.points, table.matrix, of.index, *slopes)
         return value
 
@@ -139,8 +131,7 @@ class _OfShared(torch.autograd.Function):
         refuse_second_derivative()
         anchor, points, matrix, index, near, far = ctx.saved_tensors
         table = DistanceTable(anchor, points, matrix, ctx.squared)
-        both = table.gradients(index, near * gradient, far * gradient, ctx.meets_all)
-        return None, *both, None, None
+        return None, *table.gradients(index, near * gradient, far * gradient), None, None
 
 
 def check_triplets(triplets: object) -> None:

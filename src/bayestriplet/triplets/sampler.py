@@ -9,9 +9,11 @@ from bayestriplet.checks import check_choice, check_flag, check_number, check_wh
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.methods import DRAW_CLASSES
 from bayestriplet.posterior.checks import read_items
+from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
+from bayestriplet.triplets.joined import Joined, own_points
 from bayestriplet.triplets.sphere import Vertices, length_of, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
@@ -33,8 +35,8 @@ class TripletSampler(nn.Module):
         draws: "own" draws 2 S points for every anchor; with "shared" every class draws S points
             a step and the anchors share them, for a fraction of the cost. Within an anchor's
             triplets the points are independent either way. "joined" adds the batch's own items to
-            shared draws: every point of another class is a negative, each with a positive of the
-            anchor's class picked at random, so that S is the number of points.
+            shared draws: every point of another class is a negative, so that S is the number of points.
+            Each has a positive of the anchor's class picked at random; ``nca_loss`` takes them all alike.
         distribution: "normal" or "student_t", as in ``ClassPosterior.sample``.
         noise: scales the deviation of a draw from its class mean.
         normalize: embeddings are put on the unit sphere before the update, and draws after it.
@@ -75,61 +77,100 @@ class TripletSampler(nn.Module):
         names = ("draw_classes", "draws", "distribution", "noise", "normalize", "spread")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
-    def forward(self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None) -> Triplets:
-        """Draw triplets for embeddings (B, D) with labels (B,)."""
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, generator: Generator | None = None, pick: bool = True
+    ) -> Triplets:
+        """Draw triplets for embeddings (B, D) with labels (B,).
+
+        Losses of "joined" triplets that take all positives of an anchor alike need none to be picked:
+        without ``pick`` they come in turn, if anybody asks.
+        """
         posterior = self.posterior
         posterior.check_generator(generator)
         if self.training:
-            anchor, labels, sizes, numbers = posterior.agree(embeddings, labels)
+            source, labels, sizes, numbers = posterior.agree(embeddings, labels)
         else:
-            anchor, labels, numbers = read_items(embeddings, labels, posterior.num_classes, posterior.dim)
-        if self.normalize:
-            anchor = to_sphere(anchor)
-        if self.training:
-            posterior.absorb(anchor, labels, sizes, numbers)
+            source, labels, numbers = read_items(embeddings, labels, posterior.num_classes, posterior.dim)
         with torch.no_grad():
-            classes = self._choose_classes(numbers, labels)  # (C,)
-        if self.draws == "joined":
-            return self._join(anchor, labels, classes, generator)
-        negative_labels, mask = self._pair_classes(labels, classes.sort().values)  # (B, S), (B, S)
-        wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
-        points, index = self._draw(wanted, mask.expand_as(wanted), classes, generator)
-        points = self._finish(points, anchor)  # (P, D)
-        return Triplets(anchor, points, index, labels, negative_labels, mask)
+            length = length_of(source) if self.normalize else None
+            unit = source.detach() if length is None else source / length
+            if self.training:
+                posterior.absorb(unit, labels, sizes, numbers)
+            chosen = self._choose_classes(numbers, labels)  # (C,)
+            if self.draws == "joined":
+                return self._join(source, unit, length, labels, numbers, chosen, generator, pick)
+            chosen = chosen.sorted()
+            negative_labels, mask = self._pair_classes(labels, chosen.classes)  # (B, S), (B, S)
+            wanted = torch.stack([labels.unsqueeze(1).expand_as(mask), negative_labels])  # (2, B, S)
+            points, index = self._draw(wanted, mask.expand_as(wanted), chosen, generator)
+            points = self._finish(points, unit)  # (P, D)
+        return Triplets(
+            to_sphere(source) if self.normalize else source, points, index, labels, negative_labels, mask
+        )
 
     def _finish(self, points: Tensor, like: Tensor) -> Tensor:
         """Place points (P, D) on the sphere, in the precision of ``like``: constants of the loss."""
         points = points.to(like.dtype)
         return points / length_of(points) if self.normalize else points
 
-    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Tensor:
-        """Return the classes (C,) to draw from, which need not have items.
+    def _choose_classes(self, numbers: NDArray[np.int64], labels: Tensor) -> Chosen:
+        """Return the classes (C,) to draw from.
 
-        All K, ascending, or those of the batch followed by the nearest of each in turn; a class that
-        is near to several of the batch may come several times.
+        All K, ascending, or those of the batch followed by the nearest of each in turn that have items; a
+        class that is near to several of the batch may come several times.
         """
         posterior = self.posterior
         if posterior.num_classes <= self.draw_classes:
-            return torch.arange(posterior.num_classes, device=labels.device)
-        own = send(np.unique(numbers), like=labels)  # (P,)
+            return posterior.everyone()
+        own = np.unique(numbers)  # (P,)
+        (classes,) = send(labels, own)
         more = self.draw_classes - len(own)
         if more <= 0:
-            return own
-        near = posterior.nearest(own, -(-more // len(own))).T.flatten()[:more]
-        return torch.cat([own, near])
+            return Chosen(classes, own)
+        # Not read from the device, where they are found: a step would wait for it.
+        near = posterior.nearest(classes, min(-(-more // len(own)), max(1, self._others(own))))
+        return Chosen(torch.cat([classes, near.T.flatten()[:more]]), None)
 
-    def _join(self, anchor: Tensor, labels: Tensor, classes: Tensor, generator: Generator | None) -> Triplets:
-        """Pair every point of another class, drawn or in the batch, with a positive picked at random."""
-        num = draws_per_class(len(classes), self.posterior.num_classes)
-        drawn = self._draw_classes(classes, num, generator).flatten(0, 1)  # (P - B, D)
-        points = torch.cat([self._finish(drawn, anchor), anchor])  # (P, D)
-        point_labels = torch.cat([classes.unsqueeze(1).expand(-1, num).flatten(), labels])  # (P,)
-        seen = self.posterior.seen.index_select(0, point_labels) > 0  # (P,)
-        mask = (point_labels != labels.unsqueeze(1)).logical_and_(seen)  # (B, P)
-        if not self.training:  # else the anchors were seen a moment ago
-            mask.logical_and_(seen[len(drawn) :].unsqueeze(1))
-        index = _pair_points(point_labels, labels, generator)  # (2, B, P)
-        return Triplets(anchor, points, index, labels, point_labels.expand_as(mask), mask, meets_all=True)
+    def _others(self, own: NDArray[np.int64]) -> int:
+        """Return how many classes with items there are beside ``own`` (P,)."""
+        seen = self.posterior.numbers()[1]
+        return int(np.count_nonzero(seen)) - int(np.count_nonzero(seen[own]))
+
+    def _join(
+        self, source: Tensor, unit: Tensor, length: Tensor | None, labels: Tensor,
+        numbers: NDArray[np.int64], chosen: Chosen, generator: Generator | None, pick: bool,
+    ) -> Joined:  # fmt: skip
+        """Join draws and batch: every point of another class is a negative."""
+        num = draws_per_class(len(chosen), self.posterior.num_classes)
+        drawn = self._draw_classes(chosen, num, generator).flatten(0, 1)  # (P - B, D)
+        rows = torch.cat([self._finish(drawn, unit), unit])  # (P, D)
+        own = own_points(*self._point_numbers(numbers, chosen, num), len(numbers), unit)
+        picked = own.pick(len(rows), generator) if pick else None
+        return Joined.of(
+            source=source,
+            length=length,
+            rows=rows,
+            labels=labels,
+            drawn=chosen.classes,
+            own=own,
+            picked=picked,
+        )
+
+    def _point_numbers(
+        self, numbers: NDArray[np.int64], chosen: Chosen, num: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the class numbers (P,) of draws and batch on the host, and whether they were seen (P,).
+
+        Classes near to those of the batch, which only the device knows, are -1: they are others.
+        """
+        seen = self.posterior.numbers()[1]
+        if chosen.known is not None:
+            every = np.concatenate([chosen.known.repeat(num), numbers])
+            return every, seen[every] > 0
+        own = np.unique(numbers)
+        drawn = np.concatenate([own, np.full(len(chosen) - len(own), -1)]).repeat(num)
+        every = np.concatenate([drawn, numbers])
+        return every, np.where(every < 0, self._others(own) > 0, seen[every] > 0)
 
     def _pair_classes(self, labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         """Return the negatives' classes (B, S) and where anchor and negative were both seen (B, S)."""
@@ -139,32 +180,31 @@ class TripletSampler(nn.Module):
         seen = self.posterior.seen > 0  # (K,)
         return chosen, seen[chosen] & seen[labels].unsqueeze(1)
 
-    def _draw_classes(self, classes: Tensor, num: int, generator: Generator | None) -> Tensor:
-        """Draw (C, num, D) from ``classes`` (C,)."""
-        toward = self.vertex(classes) if self.spread else None
+    def _draw_classes(self, chosen: Chosen, num: int, generator: Generator | None) -> Tensor:
+        """Draw (C, num, D) from classes (C,)."""
+        toward = self.vertex(chosen.classes) if self.spread else None
         return self.posterior.draw(
-            classes, num, generator, distribution=self.distribution, noise=self.noise,
+            chosen, num, generator, distribution=self.distribution, noise=self.noise,
             toward=toward, share=self.spread,
         )  # fmt: skip
 
     def _draw(
-        self, wanted: Tensor, mask: Tensor, classes: Tensor, generator: Generator | None
+        self, wanted: Tensor, mask: Tensor, chosen: Chosen, generator: Generator | None
     ) -> tuple[Tensor, Tensor]:
         """Draw for a table of wanted classes (2, B, S): points (P, D), and their rows (2, B, S)."""
         if self.draws == "shared":
             num = wanted.shape[2]
-            ordered, _ = classes.sort()
-            points = self._draw_classes(ordered, num, generator)  # (C, S, D)
-            line = torch.searchsorted(ordered, wanted) * num
+            points = self._draw_classes(chosen, num, generator)  # (C, S, D)
+            line = torch.searchsorted(chosen.classes, wanted) * num
             index = line + torch.arange(num, device=wanted.device)
             return points.flatten(0, 1), index.masked_fill_(~mask, 0)
-        chosen = wanted[mask]  # (P,), each of them seen
+        drawn = wanted[mask]  # (P,), each of them seen
         index = torch.zeros_like(wanted)
-        if not len(chosen):
+        if not len(drawn):
             return self.posterior.item_mean.new_zeros(1, self.posterior.dim), index
-        index[mask] = torch.arange(len(chosen), device=chosen.device)
-        groups = group_rows(read(chosen)[0], like=chosen)
-        table = self._draw_classes(groups.classes, groups.width, generator)
+        index[mask] = torch.arange(len(drawn), device=drawn.device)
+        groups = group_rows(read(drawn)[0], like=drawn)
+        table = self._draw_classes(groups.chosen, groups.width, generator)
         return groups.collect(table), index
 
 
@@ -172,24 +212,3 @@ def draws_per_class(classes: int, num_classes: int) -> int:
     """Return how many points "joined" draws of each of so many classes: 9, and fewer above 56."""
     bounded = max(FEWEST_DRAWS, min(DRAWS_A_CLASS, DRAWS_IN_ALL // classes))
     return min(bounded, num_classes - 1)
-
-
-def _pair_points(point_labels: Tensor, labels: Tensor, generator: Generator | None) -> Tensor:
-    """Return rows (2, B, P) of the points: a positive for each, and the points themselves.
-
-    A positive is a point of the anchor's class, picked with equal chances. The points (P,) end with
-    the anchors (B,) themselves; none is its own positive. A class without another point gets any row.
-    """
-    number = len(point_labels)
-    rows = torch.arange(number, device=labels.device)
-    ordered, order = point_labels.sort(stable=True)  # (P,) the points, class by class
-    start = torch.searchsorted(ordered, labels)  # (B,) where the anchor's class begins in there
-    others = torch.searchsorted(ordered, labels, right=True) - start - 1  # (B,)
-    position = torch.empty_like(order).index_copy_(0, order, rows)[number - len(labels) :]
-    dice = torch.rand(len(labels), number, generator=generator, device=labels.device)
-    spot = dice.mul_(others.unsqueeze(1)).long().add_(start.unsqueeze(1))  # (B, P)
-    spot += spot >= position.unsqueeze(1)  # past the anchor itself
-    index = spot.new_empty(2, len(labels), number)
-    index[0] = order.index_select(0, spot.clamp_(max=number - 1).flatten()).view_as(spot)
-    index[1] = rows
-    return index

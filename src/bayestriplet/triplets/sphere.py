@@ -28,7 +28,7 @@ def length_of(x: Tensor) -> Tensor:
 
 
 class _Unit(torch.autograd.Function):
-    """x / |x| with its gradient (g - u (u . g)) / |x| in three passes; autograd's takes nine."""
+    """x / |x| with its gradient in three passes; autograd's takes nine."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -40,9 +40,13 @@ class _Unit(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         refuse_second_derivative()
-        unit, norm = ctx.saved_tensors
-        radial = (gradient * unit).sum(-1, keepdim=True)
-        return torch.addcmul(gradient, unit, radial, value=-1) / norm
+        return before_sphere(gradient, *ctx.saved_tensors)
+
+
+def before_sphere(gradient: Tensor, unit: Tensor, norm: Tensor) -> Tensor:
+    """Return the gradient in x, given that in u = x / |x|: (g - u (u . g)) / |x|."""
+    radial = (gradient * unit).sum(-1, keepdim=True)
+    return torch.addcmul(gradient, unit, radial, value=-1).div_(norm)
 
 
 def to_sphere(x: Tensor) -> Tensor:

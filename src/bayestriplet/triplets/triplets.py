@@ -15,8 +15,7 @@ class Triplets:
     """B anchors with S positives and S negatives each, rows of P drawn points.
 
     Entry (i, s) exists where ``mask`` is true: where the anchor's class and the negative's
-    class were both seen. The indices of a masked entry mean nothing. Where ``meets_all``, S is P and
-    negative s of every anchor is point s, so that nothing has to be picked.
+    class were both seen. The indices of a masked entry mean nothing.
     """
 
     anchor: Tensor  # (B, D)
@@ -25,7 +24,6 @@ class Triplets:
     labels: Tensor  # (B,)
     negative_labels: Tensor  # (B, S)
     mask: Tensor  # (B, S) bool
-    meets_all: bool = False
 
     @classmethod
     def from_points(
@@ -65,7 +63,7 @@ class Triplets:
         """
         with full_precision(self.anchor):
             if self.share_points:
-                both = _PickedDistances.apply(self.anchor, self.points, self.index, squared, self.meets_all)  # type: ignore[no-untyped-call]
+                both = _PickedDistances.apply(self.anchor, self.points, self.index, squared)  # type: ignore[no-untyped-call]
             else:
                 both = _ListedDistances.apply(self.anchor, self.points[self.index])  # type: ignore[no-untyped-call]
                 if not squared:
@@ -109,15 +107,13 @@ class DistanceTable:
         matrix.add_(lengths).clamp_min_(0)
         return cls(anchor, points, matrix if squared else matrix.sqrt_(), squared)
 
-    def pick(self, index: Tensor, meets_all: bool) -> tuple[Tensor, Tensor]:
+    def pick(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the distances at an index (2, B, S): to the positives, to the negatives."""
-        return self.matrix.gather(1, index[0]), self.matrix if meets_all else self.matrix.gather(1, index[1])
+        return self.matrix.gather(1, index[0]), self.matrix.gather(1, index[1])
 
-    def gradients(self, index: Tensor, near: Tensor, far: Tensor, meets_all: bool) -> tuple[Tensor, Tensor]:
+    def gradients(self, index: Tensor, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
         """Return those of anchors and points, given those of the distances (B, S) at an index (2, B, S)."""
-        if not meets_all:
-            far = torch.zeros_like(self.matrix).scatter_add_(1, index[1], far)
-        weight = far.scatter_add(1, index[0], near)
+        weight = torch.zeros_like(self.matrix).scatter_add_(1, index[1], far).scatter_add_(1, index[0], near)
         if self.squared:
             weight.mul_(2)
         else:  # the slope of a root is 1 / (2 d), and 0 at 0
@@ -135,20 +131,19 @@ class _PickedDistances(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool, meets_all: bool
+        ctx: Any, anchor: Tensor, points: Tensor, index: Tensor, squared: bool
     ) -> tuple[Tensor, Tensor]:
         table = DistanceTable.of(anchor, points, squared)
-        ctx.squared, ctx.meets_all = squared, meets_all
+        ctx.squared = squared
         ctx.save_for_backward(table.anchor, table.points, table.matrix, index)
-        near, far = table.pick(index, meets_all)
-        return near, far.clone() if meets_all else far
+        return table.pick(index)
 
     @staticmethod
-    def backward(ctx: Any, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, near: Tensor, far: Tensor) -> tuple[Tensor, Tensor, None, None]:
         refuse_second_derivative()
         anchor, points, matrix, index = ctx.saved_tensors
         table = DistanceTable(anchor, points, matrix, ctx.squared)
-        return *table.gradients(index, near, far, ctx.meets_all), None, None, None
+        return *table.gradients(index, near, far), None, None
 
 
 class _ListedDistances(torch.autograd.Function):

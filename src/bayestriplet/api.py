@@ -93,9 +93,9 @@ def _check_training(
     if "unfreeze_from" in values and resume is None:
         values = with_frozen_run(values, given)
     checked = make_config(values, str(source or "train"))
-    if resume is not None and checked.is_code and "backbone" not in given:
+    if checked.is_code and "backbone" not in given:  # a file names it
         raise InputError(
-            f"{source} needs the backbone {checked.backbone!r}, which is code: "
+            f"{source or checked.unfreeze_from} needs the backbone {checked.backbone!r}, which is code: "
             f"give --backbone {checked.backbone} to run it"
         )
     if out is None:

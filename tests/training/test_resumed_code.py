@@ -39,6 +39,13 @@ def test_resuming_does_not_run_the_code_that_the_run_names(stopped):
     assert not (stopped.parent / "was_run").exists()
 
 
+def test_a_file_of_options_does_not_run_the_code_that_it_names(stopped):
+    options = stopped / "config.toml"
+    with pytest.raises(InputError, match=f"config.toml needs the backbone '{CODE}', which is code"):
+        bt.train(config=options, out=stopped.parent / "other")
+    assert not (stopped.parent / "was_run").exists()
+
+
 def test_code_that_is_named_again_is_run(stopped):
     assert bt.train(resume=stopped, backbone=CODE).results["status"] == "finished"
     assert (stopped.parent / "was_run").exists()

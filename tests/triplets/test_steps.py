@@ -1,6 +1,7 @@
 """What a training step costs: how often it waits for the device, and which ways of running it works in."""
 
 import copy
+import shutil
 
 import pytest
 import torch
@@ -77,6 +78,23 @@ def test_a_compiled_step_has_the_loss_and_gradient_of_an_eager_one(criterion_cla
         expected.backward()
         loss.backward()
         torch.testing.assert_close(y.grad, x.grad)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the compiler of torch.compile is not installed")
+def test_a_network_compiled_to_machine_code_learns_what_an_eager_one_does(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    network = torch.nn.Linear(5, 8)
+    eager, other = (BUNCA(6, 8, generator=torch.Generator().manual_seed(0)) for _ in range(2))
+    compiled = torch.compile(lambda x, labels: other(network(x), labels), backend="inductor")
+    for seed in range(2):
+        x = torch.randn(24, 5, generator=torch.Generator().manual_seed(seed))
+        labels = torch.arange(24) % 6
+        slopes = []
+        for loss in (eager(network(x), labels), compiled(x, labels)):
+            network.zero_grad()
+            loss.backward()
+            slopes.append(network.weight.grad.clone())
+        torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-6)
 
 
 @CRITERIA

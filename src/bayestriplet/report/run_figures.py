@@ -172,7 +172,7 @@ def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
         embedded.names,
         f"UMAP of {embedded.about}: Recall@1 {embedded.recall:.1f}%",
         f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names at the median of their class. "
-        f"Recall@1: {embedded.gallery}",
+        f"{embedded.gallery}",
     )
 
 

@@ -27,7 +27,7 @@ class Drawer:
         return self._around(column, num, generator)
 
     def student(self, freedom: Tensor, noise: float, num: int, generator: Generator | None) -> Tensor:
-        """Draw (P, num, D) from the posterior predictive, moved to the centre; ``noise`` scales the deviation.
+        """Draw (P, num, D) from the posterior predictive around the centre; ``noise`` scales the deviation.
 
         A Student-t deviation is a normal one stretched by sqrt(nu / chi^2_nu), one factor a draw.
         """
@@ -37,7 +37,7 @@ class Drawer:
         return self._around(stretch * size.unsqueeze(1), num, generator)
 
     def _around(self, size: Tensor, num: int, generator: Generator | None) -> Tensor:
-        """Draw deviations of covariance scale0 + L + c c^T, times size (P, 1) or (P, num), around the centres.
+        """Draw deviations of covariance scale0 + L + c c^T, times size (P, 1) or (P, num).
 
         A sum of independent deviations, one for each part of the scale (docs/method.md, eq. 9a).
         """

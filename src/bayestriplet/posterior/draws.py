@@ -16,17 +16,18 @@ class Drawer:
     """What points of P classes are drawn from: their parameters, and the structure of their scatters."""
 
     niw: NIWPosterior
+    centre: Tensor  # (P, D) of the points
     structure: Structure
     chosen: Chosen  # (P,)
     share: Tensor  # (P,)
 
     def normal(self, size: Numbers, num: int, generator: Generator | None) -> Tensor:
-        """Draw (P, num, D) from N(E[mu], size^2 scale), with size (P,)."""
+        """Draw (P, num, D) from N(centre, size^2 scale), with size (P,)."""
         (column,) = columns(self.niw.mean, size)
         return self._around(column, num, generator)
 
     def student(self, freedom: Tensor, noise: float, num: int, generator: Generator | None) -> Tensor:
-        """Draw (P, num, D) from the posterior predictive; ``noise`` scales the deviation.
+        """Draw (P, num, D) from the posterior predictive around the centre; ``noise`` scales the deviation.
 
         A Student-t deviation is a normal one stretched by sqrt(nu / chi^2_nu), one factor a draw.
         """
@@ -36,7 +37,7 @@ class Drawer:
         return self._around(stretch * size.unsqueeze(1), num, generator)
 
     def _around(self, size: Tensor, num: int, generator: Generator | None) -> Tensor:
-        """Draw deviations of covariance scale0 + L + c c^T, times size (P, 1) or (P, num), around the means.
+        """Draw deviations of covariance scale0 + L + c c^T, times size (P, 1) or (P, num).
 
         A sum of independent deviations, one for each part of the scale (docs/method.md, eq. 9a).
         """
@@ -47,4 +48,4 @@ class Drawer:
         if isinstance(scale, Tensor) and is_matrix:
             standard = torch.empty_like(deviation).normal_(generator=generator)
             deviation.add_(standard @ square_root(scale.unsqueeze(0)))
-        return torch.addcmul(niw.mean.unsqueeze(1), deviation, size.to(deviation.dtype).unsqueeze(2))
+        return torch.addcmul(self.centre.unsqueeze(1), deviation, size.to(deviation.dtype).unsqueeze(2))

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 BLOCK_CELLS = 4_000_000  # products that a block may hold
+PART = 128  # values that are searched together
 
 
 def nearest_rows(points: Tensor, rows: Tensor, square: Tensor, num: int) -> tuple[Tensor, Tensor]:
@@ -32,8 +33,26 @@ def nearest_rows(points: Tensor, rows: Tensor, square: Tensor, num: int) -> tupl
 
 def _smallest(values: Tensor, num: int) -> tuple[Tensor, Tensor]:
     """Return the num smallest of each line, ascending, and where they are."""
-    if num == 1:  # several times faster than topk
-        least = values.min(1, keepdim=True)
-        return least.values, least.indices
+    if num == 1:
+        return _least(values)
     chosen = values.topk(num, dim=1, largest=False)
     return chosen.values, chosen.indices
+
+
+def _least(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the smallest of each line (P, 1), and where it is.
+
+    In parts: their smallest values alone are found many times faster than the places of values.
+    """
+    whole = values.shape[1] - values.shape[1] % PART
+    rest = values[:, whole:].min(1, keepdim=True) if whole < values.shape[1] else None
+    if not whole and rest is not None:
+        return rest.values, rest.indices
+    parts = values[:, :whole].view(len(values), -1, PART)  # (P, number, PART)
+    place = parts.amin(2).argmin(1, keepdim=True)  # (P, 1)
+    inside = parts.gather(1, place.unsqueeze(2).expand(-1, -1, PART)).squeeze(1).min(1, keepdim=True)
+    least, found = inside.values, place * PART + inside.indices
+    if rest is None:
+        return least, found
+    better = rest.values < least
+    return torch.where(better, rest.values, least), torch.where(better, rest.indices + whole, found)

@@ -153,13 +153,13 @@ class ClassPosterior(PosteriorReading):
         but are finite. The means are moved by ``share`` of the way to the points ``toward`` (P, D).
         """
         with full_precision(self.item_mean):
-            count: Any = take(self.count, chosen.classes)
             if distribution == "normal" and chosen.known is not None:
-                count = self.numbers()[0][chosen.known]
+                count: Any = self.numbers()[0][chosen.known]
+            else:
+                count = take(self.count, chosen.classes)
             niw = self._conditioned(chosen.classes, count)
-            if toward is not None:
-                niw = replace(niw, mean=niw.mean.lerp(toward, share))
-            drawer = Drawer(niw, self.structure, chosen, self._share(chosen.classes))
+            centre = niw.mean if toward is None else niw.mean.lerp(toward, share)
+            drawer = Drawer(niw, centre, self.structure, chosen, self._share(chosen.classes))
             if distribution == "student_t":
                 known = count > 0
                 freedom = self._freedom(niw, known)

@@ -49,6 +49,7 @@ class ScatterRoot(nn.Module):
         self._mirror = Mirror()
         turn = np.arange(num_classes) % (TURNS if num_classes > FEW else 1)
         self.limit = dim + (dim + SPARE) // 2 - turn * (dim + SPARE) // (4 * TURNS)  # rows of a short root
+        self.shortest_limit = int(self.limit.min())
         self.highest = lines_of(dim) - (dim + SPARE) // 4  # rows above which it has to be done at once
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -88,11 +89,12 @@ class ScatterRoot(nn.Module):
     def renew(self, chosen: Chosen, scatter: Tensor) -> int:
         """Make the roots of classes (P,) that are absent or due; return the most rows of any."""
         used, scale = (array[chosen.numbers] for array in self._mirror.read(self.used, self.scale))
+        most = int(used.max(initial=0))
+        if most <= self.shortest_limit and scale.min(initial=1) >= LEAST_SCALE:
+            return most
         absent = used == ABSENT
         full = ~absent & ((used > self.highest) | (scale < LEAST_SCALE))
         due = ~absent & ~full & (used > self.limit[chosen.numbers])
-        if not (absent | full | due).any():
-            return int(used.max(initial=0))
         if absent.any():
             some = chosen.at(absent)
             self._replace(some, square_root(take(scatter, some.classes)))

@@ -40,7 +40,7 @@ class AllPositives:
             squares.add_(1)
         logit = torch.addmm(squares, anchor, points.mT, beta=-scale / 2, alpha=scale)  # (B, P)
         near = logit.gather(1, own.rows)  # (B, R)
-        own.leave_out_(logit, lowest(logit))
+        own.leave_out_(logit, -torch.inf if bounded else lowest(logit))
         weight = own.weight if self.reduction == "mean" else own.weight * own.triplets
         value, of_near, of_far = negative_log_shares(near, logit, weight, self.include_positive, bounded)
         return value, of_far.scatter_(1, own.rows, of_near), -scale

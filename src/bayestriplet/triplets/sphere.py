@@ -10,7 +10,7 @@ from torch.nn.functional import normalize, pad
 from bayestriplet.errors import StateError
 
 SMALLEST_NORM = 1e-12
-TABLE_CELLS = 2**20  # numbers of a table of vertices that is kept, at most
+TABLE_CELLS = 2**21  # numbers of a table of vertices that is kept, at most
 
 
 def refuse_second_derivative() -> None:

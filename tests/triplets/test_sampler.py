@@ -206,6 +206,24 @@ def test_a_step_draws_from_the_classes_of_the_batch_and_the_nearest_to_each_of_t
     torch.testing.assert_close(triplets.negative[drawn], centre, rtol=0, atol=1e-9)
 
 
+def test_among_many_classes_the_nearest_are_looked_for_in_another_part_every_time(monkeypatch):
+    monkeypatch.setattr("bayestriplet.triplets.sampler.LOOKED_AT", 10)
+    place = torch.arange(30, dtype=torch.float64)
+    sampler = sampler_of(30, 2, draws="joined", draw_classes=4, noise=0.0)
+    every = torch.arange(30)
+    sampler(place[every].unsqueeze(1) * torch.ones(2), every)
+    labels, twin, met = torch.tensor([4, 25]), copy.deepcopy(sampler), []
+    for _ in range(6):
+        triplets = sampler(place[labels].unsqueeze(1) * torch.ones(2), labels)
+        again = twin(place[labels].unsqueeze(1) * torch.ones(2), labels)
+        assert torch.equal(again.negative_labels, triplets.negative_labels)
+        near = set(triplets.negative_labels[triplets.mask].tolist()) - {4, 25}
+        assert len({label // 10 for label in near}) == 1
+        met.append(near)
+    # Of classes 0-9, 10-19 and 20-29, the nearest to 4 and to 25.
+    assert {frozenset(near) for near in met} == {frozenset({3, 9}), frozenset({10, 19}), frozenset({20, 24})}
+
+
 def test_the_classes_of_the_batch_are_drawn_from_also_where_they_are_more_than_asked_for():
     sampler = sampler_of(6, 3, draws="joined", draw_classes=2)
     labels = torch.arange(5)

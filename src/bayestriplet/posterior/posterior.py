@@ -24,6 +24,7 @@ from bayestriplet.posterior.priors import where_of
 from bayestriplet.posterior.reading import PosteriorReading
 from bayestriplet.posterior.statistics import add_to_means_
 
+EVERYWHERE = slice(None)
 FEW = 128  # classes up to which all are read in a step, rather than those of the batch
 DISTRIBUTIONS = ("normal", "student_t")
 BLOCK_CELLS = 4_000_000  # numbers that a block of densities may hold
@@ -172,16 +173,18 @@ class ClassPosterior(PosteriorReading):
                     raise StateError("prior.nu + n must exceed D + 1 for normal draws; use student_t")
             return drawer.normal(noise * divisor**-0.5, num, generator)
 
-    def nearest(self, classes: Tensor, num: int) -> Tensor:
+    def nearest(self, classes: Tensor, num: int, within: slice = EVERYWHERE) -> Tensor:
         """Return the classes (P, num) with items whose means are nearest to each of ``classes`` (P,).
 
-        Nearest first, without ``classes`` themselves. Where there are fewer, others fill up.
+        Nearest first, without ``classes`` themselves. Where there are fewer, others fill up. Only
+        classes ``within`` a stretch of them are looked at.
         """
         if self.num_classes <= FEW:
             self.note_squares(self.everyone().classes)
         square = self.mean_square.index_fill(0, classes, torch.inf)
         with full_precision(self.item_mean):
-            return nearest_rows(self.item_mean[classes], self.item_mean, square, num)[1]
+            found = nearest_rows(self.item_mean[classes], self.item_mean[within], square[within], num)[1]
+            return found + within.start if within.start else found
 
     # Predicting
 

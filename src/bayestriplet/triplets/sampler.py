@@ -12,7 +12,7 @@ from bayestriplet.posterior.checks import read_items
 from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
-from bayestriplet.posterior.posterior import DISTRIBUTIONS, ClassPosterior
+from bayestriplet.posterior.posterior import DISTRIBUTIONS, EVERYWHERE, ClassPosterior
 from bayestriplet.triplets.joined import Joined, own_points
 from bayestriplet.triplets.sphere import Vertices, length_of, to_sphere
 from bayestriplet.triplets.triplets import Triplets
@@ -21,6 +21,7 @@ DRAWS = ("own", "shared", "joined")
 DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor; so many at the most
 DRAWS_IN_ALL = 512  # of "joined": with many classes, each has fewer draws, but at least
 FEWEST_DRAWS = 2
+LOOKED_AT = 2048  # classes among which a step looks for the nearest, about so many at the most
 
 
 class TripletSampler(nn.Module):
@@ -128,8 +129,24 @@ class TripletSampler(nn.Module):
         if more <= 0:
             return Chosen(classes, own)
         # Not read from the device, where they are found: a step would wait for it.
-        near = posterior.nearest(classes, min(-(-more // len(own)), max(1, self._others(own))))
+        number = min(-(-more // len(own)), max(1, self._others(own)))
+        near = posterior.nearest(classes, number, self._stretch(own, number))
         return Chosen(torch.cat([classes, near.T.flatten()[:more]]), None)
+
+    def _stretch(self, own: NDArray[np.int64], number: int) -> slice:
+        """Return where near classes are looked for: everywhere, or among many in a part of them.
+
+        Another part every time, so that what a step costs does not grow with the classes. Which one
+        follows from the batch and what was seen of its classes, so that a resumed training finds the same.
+        """
+        seen = self.posterior.numbers()[1]
+        parts = -(-len(seen) // LOOKED_AT)
+        if parts > 1:
+            part = int(own.sum() + seen[own].sum()) % parts
+            stretch = slice(part * len(seen) // parts, (part + 1) * len(seen) // parts)
+            if np.count_nonzero(seen[stretch]) >= number + len(own):
+                return stretch
+        return EVERYWHERE
 
     def _others(self, own: NDArray[np.int64]) -> int:
         """Return how many classes with items there are beside ``own`` (P,)."""

@@ -60,7 +60,9 @@ def test_controls_are_methods_with_the_options_of_bunca_that_are_compared_only_i
 
 
 def test_vertices_are_refused_off_the_sphere_and_stay_on_it_in_the_papers_recipe():
-    with pytest.raises(ValueError, match="vertices has its points on the unit sphere: leave out normalize"):
+    with pytest.raises(
+        ValueError, match="vertices has its points on the unit sphere: leave out --no-normalize"
+    ):
         TrainConfig(data="digits", method="vertices", normalize=False)
     assert TrainConfig(data="digits", method="vertices", recipe="paper").resolved(10).normalize
     assert TrainConfig(data="digits", method="means", normalize=False).normalize is False

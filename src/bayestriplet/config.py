@@ -234,7 +234,7 @@ class TrainConfig(BaseModel):
             if getattr(self, name) is not None and not method.has(name):
                 raise ValueError(f"{self.method} has no {name}; {reason}")
         if self.normalize is False and method.on_sphere:
-            raise ValueError(f"{self.method} has its points on the unit sphere: leave out normalize=False")
+            raise ValueError(f"{self.method} has its points on the unit sphere: leave out --no-normalize")
         if self.margin == 0 and not method.soft_margin:
             soft = listed([name for name, one in METHODS.items() if one.soft_margin])
             raise ValueError(f"margin must be above 0; only {soft} takes 0, its soft margin")

@@ -129,6 +129,12 @@ def test_a_run_on_vectors_is_measured_in_the_episodes_of_its_test_classes(run):
     written = json.loads(json.dumps(found.to_json()))["few_shot"]
     assert (written["episodes"], written["queries"], len(written["tasks"])) == (EPISODES, QUERIES, 4)
     assert Evaluator(run.folder.path).evaluate().few_shot is None
+    assert not any("trained on: for new ones" in note for note in found.notes)
+
+
+def test_classes_that_were_trained_on_are_said_to_be(run):
+    found = Evaluator(run.folder.path).evaluate(split="train", few_shot=True)
+    assert "Few-shot accuracy includes classes that were trained on" in found.notes[-1]
 
 
 def test_other_data_are_measured_as_far_as_they_have_classes(run, tmp_path):

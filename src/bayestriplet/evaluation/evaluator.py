@@ -30,6 +30,9 @@ from bayestriplet.runs.predictive import Predictive, open_predictive
 from bayestriplet.runs.splits import open_with_novel, read_splits
 
 UNTRAINED = "none of the {split} items is of a class that was trained on"
+TRAINED_ON = (
+    "Few-shot accuracy includes classes that were trained on: for new ones, train with --split-by class."
+)
 NO_NOVEL = "No novelty: no test item is of a class that was held out with --without ({names})."
 
 
@@ -133,6 +136,9 @@ class Evaluator:
         found = self._measure_probabilities(images, novel, predictive) if has_own else ProbabilityScores()
         shots = measure_few_shot(rows, queries, self.progress) if few_shot else None
         notes = [*notes, *found.notes, *([] if shots is None else shots.notes)]
+        trained = self._trained(images if name == self.config.data else None)
+        if shots is not None and np.isin(queries.labels, trained).any():
+            notes.append(TRAINED_ON)
         return Evaluation(first, {one.name: one for one in others}, found, tuple(notes), shots)
 
     def open(self, name: str) -> tuple[LabelledImages, LabelledImages | None]:

@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export BAYESTRIPLET_DATA := $(CURDIR)/.data
 
-.PHONY: demo demo-folder test lint bench reproduce reproduce-fast clean
+.PHONY: demo demo-folder test lint bench chaos sbom extras reproduce reproduce-fast clean
 
 demo: $(READY)
 	@rm -rf $(RUN)
@@ -51,6 +51,17 @@ bench: $(READY)
 	$(BIN)/python benchmarks/recall.py
 	$(BIN)/python benchmarks/search.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
+
+# ONLY="killed hostile" runs some of the parts; benchmarks/chaos.py names them.
+chaos: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/chaos.py $(if $(ONLY),--only $(ONLY))
+
+sbom: $(READY)
+	@$(BIN)/python benchmarks/supply.py sbom
+
+# Builds the package twice, compares the files, and installs each extra into an environment of its own.
+extras: $(READY)
+	$(BIN)/python benchmarks/supply.py extras
 
 # PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file), BIRDS=FOLDER pictures in class folders,
 # OMNIGLOT=FILE.npz and CUB=FILE.npz retrieval among their test classes (benchmarks/unseen.py says what they hold).

@@ -13,6 +13,7 @@ import numpy as np
 from ablation_tables import ablation_tables, bold, recipe_table
 from resampling import holm, in_words
 from scipy.stats import ttest_rel
+from teach_tables import teach_tables
 from unseen_tables import unseen_tables
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
@@ -307,6 +308,8 @@ def blocks() -> dict[str, str]:
         out |= pretrained_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "unseen.json").is_file():
         out |= unseen_tables(json.loads(path.read_text(encoding="utf-8")))
+    if (path := RESULTS / "teach.json").is_file():
+        out |= teach_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():
         search = json.loads(path.read_text(encoding="utf-8"))
         out["searching"] = searching_table(search.get("search", {}))

@@ -1,5 +1,6 @@
 import os
 import stat
+import subprocess
 
 import pytest
 
@@ -60,3 +61,16 @@ def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(InputError, match=r"file/below cannot be written: Not a directory"):
         write_text(tmp_path / "file" / "below", "x")
+
+
+def test_what_a_killed_process_has_left_is_removed_in_time(tmp_path):
+    path, dead = tmp_path / "encoder.onnx", subprocess.Popen(["true"])
+    dead.wait()
+    names = (f"{dead.pid}", f"{dead.pid}-0a1b", f"{dead.pid}-ffff", f"{os.getpid()}-0a1b", "backup")
+    left = [tmp_path / f".encoder.onnx.{name}" for name in names]
+    for file in left:
+        file.write_bytes(b"half")
+        os.utime(file, (0, 0))
+    left[2].touch()  # just written: perhaps by a process of another machine
+    write_text(path, "whole")
+    assert [file.exists() for file in left] == [False, False, True, True, True]

@@ -16,7 +16,7 @@ def test_a_config_survives_toml_complete(tmp_path):
     [
         ("but", "default", 0.25, None),
         ("but", "paper", 0.25, None),
-        ("bunca", "default", None, 0.3),
+        ("bunca", "default", None, 0.15),
         ("bunca", "paper", None, 1.0),
         ("bh", "default", 0.2, None),
         ("nca", "default", None, 0.1),

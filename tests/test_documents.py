@@ -107,6 +107,15 @@ def test_the_documents_quote_the_measured_service():
     assert f"{many['requests_per_second']:.0f} requests a second" in text
 
 
+def test_the_table_of_reliability_is_what_was_measured():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import chaos_tables
+
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    found = json.loads((ROOT / "benchmarks" / "results" / "chaos.json").read_text())
+    assert chaos_tables.fill(text, found) == text, "run make chaos"
+
+
 def test_the_tables_of_results_are_what_the_figures_say():
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import tables

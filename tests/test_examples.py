@@ -1,6 +1,7 @@
 """The notebooks are run."""
 
 import os
+import re
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,10 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "jupyter"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:  # the same steps, but fewer of them
+        for number in (200, 60, 50):
+            cell.source = re.sub(rf"(max_steps|validate_every)={number}\b", r"\1=20", cell.source)
+    assert sum(cell.source.count("max_steps=20,") for cell in notebook.cells) == 2
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     client.execute(env=dict(os.environ))
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]

@@ -23,7 +23,8 @@ from bayestriplet.retrieval.encoding import encode_images
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.indexing import Change
 from bayestriplet.retrieval.predictions import Embedding, Predictions, embed_images, predict_images
-from bayestriplet.runs.folder import RunFolder, check_free
+from bayestriplet.retrieval.teaching import Lesson, Teacher
+from bayestriplet.runs.folder import RunFolder, check_begun, check_free
 from bayestriplet.runs.predictive import Predictive, open_predictive
 from bayestriplet.runs.unfreezing import with_frozen_run
 from bayestriplet.training.events import OnEvent, as_progress, ignore
@@ -84,6 +85,7 @@ def _check_training(
     if resume is not None:
         if out is not None or config is not None:
             raise InputError("--resume takes out and options from the run: do not give --out or --config")
+        check_begun(Path(resume))
         out, source = resume, Path(resume) / "config.toml"
     elif config is not None:
         source = Path(config)
@@ -176,8 +178,9 @@ class Run:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes that it was trained on."""
-        return self.encoder.info.classes
+        """The names of the classes that it was trained on, then of those that it was taught."""
+        predictive = open_predictive(self.folder, self.encoder.fingerprint)
+        return self.encoder.info.classes if predictive is None else predictive.classes
 
     def encode(self, images: Any, on_event: OnEvent = ignore) -> NDArray[np.float32]:
         """Return the vectors (N, D) of images, as the index holds them.
@@ -194,6 +197,24 @@ class Run:
     def novelty(self, vectors: ArrayLike) -> NDArray[np.float64]:
         """Return the percentage (N,) of held-out items that are less novel than each vector (N, D)."""
         return self._predictive().novelty(vectors)
+
+    def teach(
+        self, images: Any, labels: str | Sequence[str] | None = None, *, on_event: OnEvent = ignore
+    ) -> Lesson:
+        """Teach classes by examples, without training: probabilities and novelty know them at once.
+
+        Images are whatever :meth:`encode` takes, with a label for each, or one for all. Without labels
+        they are a folder, a manifest or vectors:FILE that has them. :meth:`forget` takes a class out again.
+        """
+        teacher = Teacher(self.folder, self.encoder)
+        if labels is None:
+            return teacher.teach_set(str(images), progress=as_progress(on_event))
+        vectors = self.encode(images, on_event)
+        return teacher.teach(vectors, [labels] * len(vectors) if isinstance(labels, str) else list(labels))
+
+    def forget(self, name: str) -> int:
+        """Take out what was taught of a class, never what was trained; return how many examples."""
+        return Teacher(self.folder, self.encoder).forget(name)
 
     def _predictive(self) -> Predictive:
         predictive = open_predictive(self.folder, self.encoder.fingerprint)

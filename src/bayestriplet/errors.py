@@ -27,6 +27,10 @@ class DataError(BayesTripletError, ValueError):
     """A file or folder of images is missing, broken or not laid out as it should be."""
 
 
+class WriteError(InputError):
+    """A file cannot be written: no room, no rights, no such folder."""
+
+
 class StoreError(InputError):
     """The store that was named for an index cannot be reached, read or written."""
 
@@ -52,3 +56,14 @@ def reason_of(error: BaseException) -> str:
     """Return what an error says in one line: its system message, its first line, or its name."""
     reason = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
     return str(reason).splitlines()[0]
+
+
+NO_MEMORY = re.compile(
+    r"can't allocate memory|cannot allocate memory|not enough memory|bad_alloc|failed to map segment",
+    re.IGNORECASE,
+)
+
+
+def is_want_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory is short; torch and the loader have none of their own."""
+    return isinstance(error, MemoryError) or bool(NO_MEMORY.search(str(error)))

@@ -23,7 +23,7 @@ class Ladder:
 RATE = Ladder((2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 2e-1), start=5e-3)
 MARGIN = Ladder((0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0), start=0.25)
 TEMPERATURE = Ladder(
-    (0.01, 0.02, 0.05, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
+    (0.01, 0.02, 0.05, 0.1, 0.15, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
     start=0.1,
     start_off_sphere=1.0,  # squared distances are far larger there
 )
@@ -88,7 +88,7 @@ def _by_temperature(title: str, what: str, colour: str, temperature: float = 0.1
 
 def _control(title: str, what: str, colour: str, **traits: object) -> Method:
     return _by_temperature(
-        title, what, colour, 0.3, draws=True, needs_positives=False, control=True, **traits
+        title, what, colour, 0.15, draws=True, needs_positives=False, control=True, **traits
     )
 
 
@@ -98,7 +98,7 @@ METHODS: dict[str, Method] = {
         draws=True, needs_positives=False,
     ),
     "bunca": _by_temperature(
-        "BUNCA", "NCA loss, triplets drawn from class distributions", "#0072B2", 0.3,
+        "BUNCA", "NCA loss, triplets drawn from class distributions", "#0072B2", 0.15,
         draws=True, needs_positives=False,
     ),
     "ba": _by_margin("batch-all", "triplet loss, all triplets of the batch", "#56B4E9"),

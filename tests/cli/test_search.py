@@ -180,7 +180,16 @@ def test_search_prints_the_vote_and_a_table(indexed, query, call):
 
 def test_json_has_the_keys_that_are_documented(indexed, query, call, tmp_path):
     found = json.loads(call("search", indexed, query, "--json", "--where", "label=3")[1])
-    assert list(found) == ["query", "neighbours", "vote", "probabilities", "novelty", "excluded_group"]
+    assert list(found) == [
+        "query",
+        "neighbours",
+        "vote",
+        "probabilities",
+        "novelty",
+        "excluded_group",
+        "against",
+        "evidence",
+    ]
     assert list(found["neighbours"][0]) == ["rank", "id", "label", "distance", "path"]
     assert len(found["neighbours"]) == 10
     assert found["vote"] == {"label": "3", "share": 1.0, "tied": []}

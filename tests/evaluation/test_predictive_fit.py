@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-import torch
 
 from bayestriplet.evaluation import predictive_fit
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.predictive_fit import FLOOR, MEMORY, WEIGHT, Reading, fit_reading, log_densities
-from bayestriplet.posterior.statistics import ClassStatistics
+from bayestriplet.runs import students as students_module
+from bayestriplet.runs.statistics import Statistics
 
 
 def made_items(number, seed, classes=3, dim=4):
@@ -18,8 +18,7 @@ def made_items(number, seed, classes=3, dim=4):
 
 
 def statistics_of(items):
-    vectors = torch.from_numpy(items.vectors).double()
-    return ClassStatistics.from_items(vectors, torch.from_numpy(items.labels), 3)
+    return Statistics.of(items.vectors, items.labels, 3)
 
 
 def slow_loss(reading, statistics, items):
@@ -68,8 +67,8 @@ def test_many_items_are_searched_on_evenly_spread_ones_and_all_set_the_temperatu
 def test_densities_in_blocks_are_those_at_once(monkeypatch):
     items = made_items(50, 0)
     students = Reading(30.0, 3.0, 0.1, 1.0).students(statistics_of(items))
-    whole = students.log_density(torch.from_numpy(items.vectors).double()).numpy()
-    monkeypatch.setattr(predictive_fit, "BLOCK_CELLS", 12 * 7)
+    whole = log_densities(students, items.vectors)
+    monkeypatch.setattr(students_module, "BLOCK_CELLS", 12 * 7)
     np.testing.assert_allclose(log_densities(students, items.vectors), whole)
     assert log_densities(students, items.vectors[:0]).shape == (0, 3)
 

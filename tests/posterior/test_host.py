@@ -69,7 +69,7 @@ def test_a_device_whose_memory_is_not_the_hosts_computes_the_same(
     losses = []
     for near in (True, False):
         if not near:
-            for module in ("host", "sums"):
+            for module in ("host", "sums", "separation"):
                 monkeypatch.setattr(f"bayestriplet.posterior.{module}.in_memory", lambda _: False)
         generator = torch.Generator().manual_seed(0)
         criterion = criterion_class(classes, 8, structure=structure, prior=prior, generator=generator)

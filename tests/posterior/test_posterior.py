@@ -142,8 +142,8 @@ def test_without_memory_any_split_and_order_of_the_stream_gives_the_same_state()
             torch.testing.assert_close(getattr(posterior, name), getattr(whole, name), rtol=1e-10, atol=1e-10)
 
 
-def test_a_hundred_thousand_updates_drift_by_less_than_a_millionth():
-    dim, steps = 5, 100_000
+def test_twenty_thousand_updates_drift_by_less_than_one_in_ten_billion():
+    dim, steps = 5, 20_000
     generator = torch.Generator().manual_seed(3)
     values = torch.randn(steps, 4, dim, dtype=torch.float64, generator=generator) + 10.0
     labels = torch.arange(4) % 2
@@ -152,8 +152,8 @@ def test_a_hundred_thousand_updates_drift_by_less_than_a_millionth():
         posterior.update(batch, labels)
     _, mean, scatter = slow_statistics(values.flatten(0, 1), labels.repeat(steps), 2)
     assert posterior.seen.tolist() == [2 * steps, 2 * steps]
-    np.testing.assert_allclose(posterior.item_mean, mean, rtol=1e-6)
-    np.testing.assert_allclose(posterior.item_scatter, scatter, rtol=1e-6, atol=1e-6 * scatter.max())
+    np.testing.assert_allclose(posterior.item_mean, mean, rtol=1e-10)
+    np.testing.assert_allclose(posterior.item_scatter, scatter, rtol=1e-10, atol=1e-10 * scatter.max())
 
 
 def test_memory_bounds_the_effective_count_and_not_the_items_seen():

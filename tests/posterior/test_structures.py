@@ -203,7 +203,7 @@ def test_every_structure_is_saved_loaded_copied_and_moved(structure, tmp_path):
 def test_the_state_of_full_has_the_names_it_always_had():
     names = set(torch.nn.ModuleDict({"p": filled("full")}).state_dict())
     expected = {"count", "seen", "item_mean", "item_scatter", "root.lines", "root.scale", "root.used"}
-    assert names == {f"p.{name}" for name in expected | {"sums", "origin"}}
+    assert names == {f"p.{name}" for name in expected | {"sums", "origin", "separation"}}
 
 
 @pytest.mark.parametrize("saved", EVERY)

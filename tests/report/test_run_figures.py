@@ -94,6 +94,7 @@ def test_a_run_with_a_file_missing_or_broken_gives_one_line_and_no_figures(
         (copied / file).unlink()
     else:
         (copied / file).write_bytes(content)
+        (copied / "checksums.json").unlink()  # changed on purpose
     with pytest.raises(InputError, match=message) as caught:
         draw_run_figures(measure(copied), tmp_path / "figures")
     assert "\n" not in str(caught.value)

@@ -21,7 +21,7 @@ def answered(names, number=10, image=PICTURE):
         DrawnNeighbour(image, names[k % len(names)], 0.1234 * k, is_match=k % 3 > 0) for k in range(number)
     ]
     caption = f"{names[0]}_query.png: {names[0]}, 6 of 10 neighbours; probability {names[1]} 98.4%"
-    return AnsweredQuery(image, f"{caption}; novelty 99.7, unlike anything indexed", found)
+    return AnsweredQuery(image, f"{caption}; novelty 99.7, unlike the classes trained on", found)
 
 
 @pytest.mark.parametrize("classes", [2, 9, 50])

@@ -351,6 +351,7 @@ def test_a_run_without_a_predictive_file_answers_without_it(run):
 def test_the_predictive_file_of_another_network_is_refused(run, tmp_path):
     make_run(tmp_path / "other", dim=16, channels=1, size=8, mean=(0.5,), deviation=(0.3,))
     shutil.copy(tmp_path / "other" / "encoder.onnx", run / "encoder.onnx")
+    (run / "checksums.json").unlink()  # changed on purpose
     with pytest.raises(StateError, match=r"predictive.safetensors is of another network than the encoder"):
         bt.Index.open(run)
     (run / "predictive.safetensors").write_bytes(b"rubbish")

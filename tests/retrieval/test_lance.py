@@ -4,16 +4,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 
 import lancedb
 import numpy as np
 import pytest
 
 from bayestriplet.errors import InputError, StateError
-from bayestriplet.retrieval import memory
+from bayestriplet.retrieval import lance_tables, memory
 from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.lance import LanceStore
 from bayestriplet.retrieval.lance_tables import hash_manifests, reason_in_words
@@ -383,3 +385,47 @@ def test_a_copy_that_cannot_be_kept_does_no_harm(tmp_path):
     (tmp_path / "file").write_text("in the way")
     store.write("print", DIM, [make_rows(range(5))], [])
     assert store.count() == 5
+
+
+def test_old_versions_are_removed_but_for_the_last_and_those_of_a_day(tmp_path, monkeypatch):
+    store = local(tmp_path)
+    for number in range(6):
+        store.write("print", DIM, [make_rows(range(number, number + 3))], [])
+    assert versions(tmp_path) == 6
+    monkeypatch.setattr(lance_tables, "YOUNG", timedelta(0))
+    time.sleep(0.8)
+    for number in range(3):
+        store.write("print", DIM, [make_rows(range(10 + number, 11 + number))], [])
+    kept = [one["version"] for one in lancedb.connect(tmp_path / "index").open_table("items").list_versions()]
+    assert len(kept) >= lance_tables.VERSIONS
+    assert min(kept) > 6
+    assert len(local(tmp_path).items()) == 11
+    assert len(store.thumbnails(["set/0", "set/12"])) == 2
+
+
+def test_a_version_is_searched_on_while_the_table_changes(tmp_path):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(5))], [])
+    pinned, query = store.pinned(), make_rows([3]).vectors
+    key = pinned.version()
+    local(tmp_path).write("print", DIM, [make_rows(range(5, 9))], ["set/3"])
+    assert (pinned.version(), pinned.count(), pinned.fingerprint()) == (key, 5, "print")
+    assert pinned.search(query, 1, ())[0][0].item.id == "set/3"
+    assert set(pinned.find(["set/3", "set/8"])) == {"set/3"}
+    assert store.pinned().version() == store.version() != key
+    assert store.pinned().search(query, 1, ())[0][0].item.id != "set/3"
+
+
+def test_a_copy_that_another_process_makes_is_waited_for(tmp_path, monkeypatch):
+    local(tmp_path).write("print", DIM, [make_rows(range(5))], [])
+    made, original = [], LanceStore._read
+
+    def slow(self, *rest):
+        made.append(threading.get_ident())
+        time.sleep(0.3)
+        return original(self, *rest)
+
+    monkeypatch.setattr(LanceStore, "_read", slow)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: local(tmp_path).count(), range(4))) == [5] * 4
+    assert len(made) == 1

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow
 import pytest
 
 from bayestriplet.retrieval.cells import Cells, recall_of
@@ -14,7 +15,9 @@ from bayestriplet.retrieval.memory import Memory
 def test_a_column_gives_back_its_strings_also_from_disk(tmp_path, values):
     column = Column.of(values)
     column.save(tmp_path, "name")
-    for one in (column, Column.load(tmp_path, "name")):
+    chunks = pyarrow.chunked_array([values[:2], values[2:]], pyarrow.string())
+    for one in (column, Column.load(tmp_path, "name"), Column.of_arrow(chunks)):
+        assert one.codes.tolist() == column.codes.tolist()
         assert one.take() == values
         assert one.take(np.array([len(values) - 1, 0])) == [values[-1], values[0]]
         assert one.take(np.array([], np.int64)) == []
@@ -26,6 +29,9 @@ def test_a_column_gives_back_its_strings_also_from_disk(tmp_path, values):
 
 def test_an_empty_column_is_no_problem():
     assert Column.of([]).take() == []
+    assert Column.of_arrow(pyarrow.chunked_array([], pyarrow.string())).take() == []
+    with pytest.raises(ValueError, match="has empty cells"):
+        Column.of_arrow(pyarrow.chunked_array([["a", None]]))
     assert Column.of([]).holds("x").tolist() == []
 
 

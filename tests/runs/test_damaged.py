@@ -10,11 +10,14 @@ import onnx
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from bayestriplet.data.sources import open_data
 from bayestriplet.data.vector_npz import read_npz
 from bayestriplet.errors import DataError, InputError
 from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.metrics import COLUMNS, begin_metrics, read_metrics
 from bayestriplet.runs.predictive import Predictive
+from bayestriplet.runs.splits import read_splits
 
 
 @pytest.mark.parametrize("damage", [b"\n", b"\0\0\0\n", b"\xff\xfe\n", b"9" * 5000 + b",1\n", b"   \n"])
@@ -88,5 +91,30 @@ def test_metadata_that_the_network_contradicts_are_one_line(digits_run, tmp_path
                 info |= {"mean": [0.5] * 3, "deviation": [0.2] * 3}
             one.value = json.dumps(info)
     onnx.save(model, run / "encoder.onnx")
+    (run / "checksums.json").unlink()
     with pytest.raises(InputError, match="is not a whole encoder"):
         OnnxEncoder.open(run)
+
+
+@pytest.mark.parametrize(
+    "content", ["{}", '{"format": 1}', '{"format": 1, "status": 3}', "[]", "{", "\0", '"x"']
+)
+def test_results_that_do_not_say_how_the_run_ended_are_one_line(tmp_path, content):
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(InputError, match=r"results\.json (cannot be read|is not of format|does not say)"):
+        RunFolder(tmp_path).read_results()
+
+
+def test_a_field_that_is_too_long_for_a_table_is_one_line(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("*.ckpt"))
+    long = "x" * 140_000
+    (run / "splits.csv").write_text(f"id,label,split,group\n{long},1,train,\n")
+    (run / "metrics.csv").write_text(f"step,loss\n{long},1\n")
+    (tmp_path / "images.csv").write_text(f"path,label\n{long},1\n")
+    (run / "checksums.json").unlink(missing_ok=True)
+    with pytest.raises(DataError, match=r"splits\.csv cannot be read: field larger than field limit"):
+        read_splits(RunFolder(run))
+    with pytest.raises(InputError, match=r"metrics\.csv is not a log of a run"):
+        read_metrics(run / "metrics.csv")
+    with pytest.raises(DataError, match=r"images\.csv cannot be read as CSV: field larger than field limit"):
+        open_data(str(tmp_path / "images.csv"))

@@ -174,8 +174,9 @@ def test_clicking_a_point_of_the_map_shows_the_item_and_searches_from_it(server,
 
 def test_what_is_asked_and_typed_before_the_map_is_there_stays(server, visit):
     page, held = visit(server.address), []
+    page.goto("about:blank")  # or the page as it was may still ask for its map, and that be the one held
     page.route("**/api/map", lambda route: held.append(route))
-    page.reload()
+    page.goto(server.address)
     page.locator("#examples button").first.click()
     results(page)
     page.fill("#k", "3")
@@ -438,7 +439,7 @@ def test_nothing_sticks_out_at_any_size(server, visit, size):
 
 def test_the_description_of_the_api_is_readable(server, visit):
     page = visit(f"{server.address}/docs", ready="section.panel")
-    assert page.locator("section.panel").count() == 7
+    assert page.locator("section.panel").count() == 9
     assert "POST /api/search" in page.locator("#operations").inner_text()
 
 
@@ -571,3 +572,41 @@ def test_the_page_shows_ids_in_place_of_pictures(vectors, visit):
     wait(page, "(asked) => document.getElementById('asked-name').textContent !== asked", asked)
     click_point(page, 0)
     assert page.locator("#point-image").is_hidden()
+
+
+def test_a_picture_is_taught_seen_in_the_probabilities_and_undone_with_one_click(indexed, visit, tmp_path):
+    run = shutil.copytree(indexed, tmp_path / "run")
+    server = Server(run)
+    try:
+        page = visit(server.address)
+        assert not page.locator("#teach").is_visible()
+        upload(page, save_scan(30, tmp_path / "query.png"))
+        results(page)
+        page.fill("#teach-class", HOSTILE + " new")
+        more = [save_scan(i, tmp_path / f"{i}.png") for i in (31, 32)]
+        page.set_input_files("#teach-more", more)
+        page.click("#teach-button")
+        page.locator("#teach-note", has_text="Taught").wait_for()
+        assert page.inner_text("#teach-note") == f"Taught: 3 pictures of {HOSTILE} new."
+        assert HOSTILE + " new" in page.locator("#bars .name").all_inner_texts()
+        page.click("#teach-undo")
+        page.locator("#teach-note", has_text="Undone").wait_for()
+        assert HOSTILE + " new" not in page.locator("#bars .name").all_inner_texts()
+        assert not page.locator("#teach-undo").is_visible()
+        page.fill("#teach-class", "0 ")
+        page.click("#teach-button")
+        page.locator("#teach-note", has_text="Taught").wait_for()
+    finally:
+        server.stop()
+
+
+def test_a_page_that_is_read_only_offers_no_teaching(indexed, visit, tmp_path):
+    server = Server(indexed, "--read-only")
+    try:
+        page = visit(server.address)
+        upload(page, save_scan(30, tmp_path / "query.png"))
+        results(page)
+        assert page.locator("#says").is_visible()
+        assert not page.locator("#teach").is_visible()
+    finally:
+        server.stop()

@@ -179,6 +179,21 @@ def test_items_and_their_pictures(server, scans):
         assert again[2] == b""
 
 
+def test_an_id_may_hold_the_end_of_a_line(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    names = ["a\nb", "c\n", "\r\nd"]
+    Index.open(run).add([save_scan(i, tmp_path / f"{i}.png") for i in range(3)], ids=names)
+    server = Server(run)
+    try:
+        for name in names:
+            assert server.get(item_path(name))[1]["id"] == name
+            assert server.request("GET", item_path(name) + "/image?thumbnail=true")[0] == 200
+            assert server.search(item=name)[0] == 200
+        assert server.get(item_path("a\nc"))[1]["message"] == "the index holds no item 'a\\nc'"
+    finally:
+        server.stop()
+
+
 def test_info_and_map_tell_of_the_whole_index(server):
     info = server.get("/api/info")[1]
     assert (info["run"], info["items"], sum(info["labels"].values())) == ("run", 200, 200)
@@ -197,9 +212,15 @@ def test_the_description_names_every_address(server):
     status, description = server.get("/openapi.json")
     assert status == 200
     assert set(description["paths"]) == {
-        "/healthz", "/api/session", "/api/info", "/api/map", "/api/search", "/api/items/{id}",
-        "/api/items/{id}/image",
+        "/healthz", "/api/session", "/api/info", "/api/map", "/api/search", "/api/classes", "/api/teach",
+        "/api/items/{id}", "/api/items/{id}/image",
     }  # fmt: skip
+    search = description["paths"]["/api/search"]["post"]["responses"]
+    statuses = {"400", "401", "403", "404", "408", "409", "413", "415", "422", "503"}
+    assert set(search) == {"200"} | statuses
+    for path in ("/api/items/{id}", "/api/items/{id}/image", "/api/info", "/api/map"):
+        assert {"401", "403", "404", "409", "503"} <= set(description["paths"][path]["get"]["responses"])
+    assert "410" in description["paths"]["/api/items/{id}/image"]["get"]["responses"]
     status, headers, content = server.request("GET", "/docs")
     assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert b"https:" not in content
@@ -411,6 +432,7 @@ def test_a_changed_index_is_picked_up_without_a_restart(digits_run, tmp_path):
         save_scan(21, scans / "1" / "new.png")
         (scans / "5" / "5.png").unlink()
         Index.open(run).update(str(scans))
+        wait_until(lambda: server.get("/api/info")[1]["index"] != found["index"])
         changed = server.search(query, k=1)[1]
         assert changed["neighbours"][0]["id"] != "scans/5/5.png"
         assert changed["index"] != found["index"]
@@ -533,6 +555,7 @@ def test_an_index_that_cannot_be_read_is_not_the_fault_of_the_query(digits_run, 
         assert server.search(item="scans/3/3.png")[0] == 200
         for path in (run / "index" / "items.lance" / "_versions").glob("*.manifest"):
             path.write_bytes(path.read_bytes()[:100])
+        wait_until(lambda: server.search(item="scans/3/3.png")[0] == 503)
         status, answer = server.search(item="scans/3/3.png")
         assert status == 503
         assert "cannot be read" in answer["message"]
@@ -596,7 +619,8 @@ async def ask_app(app, method, path, body=b"", kind="text/plain"):
 
 def test_the_store_is_never_asked_in_the_event_loop(indexed, query):
     catalogue = Catalogue(indexed)
-    catalogue.index.store = WatchedStore(catalogue.index.store)
+    catalogue.edition()
+    catalogue.index.store = catalogue._source = WatchedStore(catalogue.index.store)
     app = make_app(catalogue)
     body, kind = make_form(query.read_bytes())
     path = "/api/items/scans/3/3.png"
@@ -630,6 +654,6 @@ def test_a_relabelled_item_of_milvus_is_noticed(digits_run, tmp_path):
     before = catalogue.edition()
     assert before.labels == {"a": 5}
     index.add(files[:1], labels=["b"])
-    assert catalogue.edition().version != before.version
+    wait_until(lambda: catalogue.edition().version != before.version)
     assert catalogue.edition().labels == {"a": 4, "b": 1}
     catalogue.close()

@@ -50,10 +50,10 @@ def full(**options):
 def in_this_process(monkeypatch):
     """Runs are made here instead of in a process each, which takes seconds to start."""
 
-    def here(missing, folder, jobs, on_event, results, images):
+    def here(missing, folder, jobs, on_event, results, images, measure):
         for trial in missing:
             trials.check_disk(folder)
-            trials._run_one(trial.config, folder / trial.name, images)
+            trials._run_one(trial.config, folder / trial.name, images, measure)
             results[trial.name] = trials.read_finished(folder / trial.name)
             on_event(TrialEvent(trial.name, trial.config, results[trial.name]))
 
@@ -305,8 +305,26 @@ def test_the_least_number_of_runs_is_known_before(tmp_path):
     comparison, watcher = Comparison(base(max_steps=1), ("but", "nca"), (0, 1), tune=True), Silent()
     comparison.run(tmp_path / "out", 1, watcher)
     assert len(watcher.made) >= least_runs(2, 2, tune=True) == 22
-    assert len(set(watcher.made)) == len(watcher.made)
     assert least_runs(2, 2, tune=False) == 4
+    twice = [name for name in set(watcher.made) if watcher.made.count(name) > 1]
+    assert sorted(name.split("-seed0")[0] for name in twice) == ["but", "nca"]  # the best of the searches
+
+
+def test_the_best_run_of_a_search_is_measured_later_and_not_trained_again(tmp_path):
+    base_run = base(max_steps=3)
+    Comparison(base_run, ("nca",), (0,), tune=True).run(tmp_path / "out", 1, Silent())
+    found = {
+        path: json.loads((path / "results.json").read_text())
+        for path in (tmp_path / "out" / "runs").iterdir()
+    }
+    (best,) = (path for path, results in found.items() if results["status"] == "finished")
+    assert {results["status"] for results in found.values()} == {"finished", "unmeasured"}
+    assert [results["test"] is None for path, results in found.items() if path != best] == [True] * (
+        len(found) - 1
+    )
+    assert found[best]["test"]["nca"]["recall@1"]["value"] > 0
+    steps = [line.split(",")[0] for line in (best / "metrics.csv").read_text().splitlines()[1:]]
+    assert len(steps) == len(set(steps))
 
 
 def test_data_that_cannot_be_read_leave_no_folder_behind(tmp_path):

@@ -163,6 +163,7 @@ def test_a_run_goes_on_with_the_same_file_alone(photos, tmp_path):
     bt.train(str(photos), out=tmp_path / "run", **options(file))
     results = tmp_path / "run" / "results.json"
     results.write_text(results.read_text().replace('"finished"', '"interrupted"'))
+    (tmp_path / "run" / "checksums.json").unlink()  # changed on purpose
     shutil.copy(tmp_path / "run" / "backbone.onnx", tmp_path / "kept.onnx")
     write(tmp_path / "run" / "backbone.onnx", metadata={"other": "bytes"})
     with pytest.raises(InputError, match=r"has SHA-256 .* as recorded"):

@@ -143,10 +143,10 @@ def test_a_run_whose_groups_are_too_few_to_split_by_is_opened_again(tmp_path):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    def here(missing, folder, jobs, on_event, results, images):
+    def here(missing, folder, jobs, on_event, results, images, measure):
         for trial in missing:
             folder.mkdir(parents=True, exist_ok=True)
-            trials._run_one(trial.config, folder / trial.name, images)
+            trials._run_one(trial.config, folder / trial.name, images, measure)
             results[trial.name] = trials.read_finished(folder / trial.name)
 
     monkeypatch.setattr(trials, "_run_missing", here)  # a process takes seconds to start

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from bayestriplet import recall_at_k
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import open_data
-from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError
+from bayestriplet.errors import BayesTripletError, DataError, DivergenceError, InputError, WriteError
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.model.backbone import build_backbone
@@ -24,10 +24,11 @@ from bayestriplet.model.encoder import Encoder
 from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.retrieval.index import Index
 from bayestriplet.runs.encoder_files import fingerprint_of
+from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.metrics import read_metrics
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.splits import open_run_data
-from bayestriplet.training import callbacks, plan, stopping
+from bayestriplet.training import callbacks, finishing, plan, stopping
 from bayestriplet.training.events import WarningEvent
 from bayestriplet.training.module import EmbeddingModule
 from bayestriplet.training.run import TrainingRun
@@ -68,7 +69,15 @@ def test_a_run_leaves_a_folder_anyone_can_read(tmp_path):
     run, scores = train(tmp_path / "run", export=True)
     names = {path.name for path in (tmp_path / "run").iterdir()}
     files = ["config.toml", "results.json", "metrics.csv", "model.safetensors", "posterior.safetensors"]
-    files += ["predictive.safetensors", "encoder.onnx", "splits.csv", "last.ckpt", "tensorboard"]
+    files += [
+        "predictive.safetensors",
+        "teaching.safetensors",
+        "encoder.onnx",
+        "splits.csv",
+        "last.ckpt",
+        "tensorboard",
+        "checksums.json",
+    ]
     assert names == set(files)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert (results["format"], results["status"], results["steps"], results["seed"]) == (1, "finished", 30, 0)
@@ -230,6 +239,7 @@ def test_time_and_table_of_a_killed_run_go_on_where_its_checkpoint_is(tmp_path, 
     state = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
     state["callbacks"]["StepLog"]["seconds"] = 500.0
     torch.save(state, tmp_path / "run" / "last.ckpt")
+    (tmp_path / "run" / "checksums.json").unlink()  # changed on purpose
     train(tmp_path / "run", resume=True)
     steps = [int(row["step"]) for row in csv.DictReader(metrics.open())]
     assert steps == [*range(1, 18), 20, 30]
@@ -449,6 +459,21 @@ def test_a_full_disk_at_the_end_can_be_gone_on_from(tmp_path, monkeypatch):
     assert scores == whole
 
 
+def test_a_full_disk_while_the_encoder_is_exported_is_an_error_and_can_be_gone_on_from(tmp_path, monkeypatch):
+    def full(encoder, metadata, path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(finishing, "export_onnx", full)
+        with pytest.raises(WriteError, match=r"encoder.onnx cannot be written: No space left on device"):
+            train(tmp_path / "run", export=True)
+    assert not list((tmp_path / "run").glob("*.onnx*"))
+    train(tmp_path / "run", resume=True, export=True)
+    assert RunFolder(tmp_path / "run").read_results()["status"] == "finished"
+    assert (tmp_path / "run" / "encoder.onnx").is_file()
+
+
 def test_a_stop_during_the_last_step_finishes_the_run(tmp_path, monkeypatch):
     stop_at(monkeypatch, 30)
     _, scores = train(tmp_path / "run")
@@ -464,6 +489,7 @@ def test_a_run_is_not_resumed_with_other_data(changed, tmp_path, monkeypatch):
     splits = tmp_path / "run" / "splits.csv"
     assert "digits/5,5," in splits.read_text()
     splits.write_text(splits.read_text().replace("digits/5,5,", changed))
+    (tmp_path / "run" / "checksums.json").unlink()  # changed on purpose
     with pytest.raises(DataError, match=r"the data have changed since .* \(first: digits/5\)"):
         train(tmp_path / "run", resume=True)
 
@@ -508,6 +534,7 @@ class Malicious:
 def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
     train(tmp_path / "run", max_steps=4)
     (tmp_path / "run" / "results.json").unlink()
+    (tmp_path / "run" / "checksums.json").unlink()  # changed on purpose
     torch.save({"global_step": Malicious(tmp_path / "proof")}, tmp_path / "run" / "last.ckpt")
     with pytest.raises(InputError, match=r"last.ckpt cannot be read as a checkpoint"):
         train(tmp_path / "run", resume=True, max_steps=4)
@@ -517,6 +544,7 @@ def test_a_checkpoint_that_holds_code_is_refused_and_runs_nothing(tmp_path):
 def test_an_empty_checkpoint_is_refused_in_one_line(tmp_path):
     train(tmp_path / "run", max_steps=4)
     (tmp_path / "run" / "results.json").unlink()
+    (tmp_path / "run" / "checksums.json").unlink()  # changed on purpose
     (tmp_path / "run" / "last.ckpt").write_bytes(b"")
     with pytest.raises(InputError, match=r"last.ckpt cannot be read as a checkpoint: .+"):
         train(tmp_path / "run", resume=True, max_steps=4)
@@ -525,6 +553,7 @@ def test_an_empty_checkpoint_is_refused_in_one_line(tmp_path):
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     train(tmp_path / "run", max_steps=4)
     (tmp_path / "run" / "results.json").unlink()
+    (tmp_path / "run" / "checksums.json").unlink()  # changed on purpose
     torch.save({"global_step": 2, "bayestriplet_format": 0}, tmp_path / "run" / "last.ckpt")
     with pytest.raises(InputError, match=r"last.ckpt has format 0; this version reads 1"):
         train(tmp_path / "run", resume=True, max_steps=4)

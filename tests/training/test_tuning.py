@@ -16,7 +16,8 @@ class Landscape:
     def __init__(self, recall):
         self.recall, self.asked = recall, []
 
-    def run(self, trials, folder, jobs, on_event, images):
+    def run(self, trials, folder, jobs, on_event, images, measure):
+        assert not measure  # a search leaves test items alone
         self.asked += [trial.config for trial in trials]
         found = [self.recall(trial.config) for trial in trials]
         return [

@@ -121,7 +121,7 @@ def test_a_linear_head_begins_at_the_principal_components_of_the_training_vector
     head = load_encoder(begun.folder.model).head
     with torch.no_grad():
         lengths = head(torch.from_numpy(given["train"]).float()).norm(dim=1)
-    assert lengths.mean() == pytest.approx(16, rel=1e-3)
+    assert lengths.mean() == pytest.approx(64, rel=1e-3)
 
 
 def test_a_run_whose_head_begins_elsewhere_is_another_run_of_a_comparison(data, monkeypatch):

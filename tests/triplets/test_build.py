@@ -98,7 +98,7 @@ def test_too_many_classes_keep_their_random_directions():
 
 def test_runs_of_controls_are_known_by_what_they_fix():
     recipes = {name: drawing_recipe(name, "default") for name in ("bunca", *CONTROLS)}
-    assert recipes["vertices"] == recipes["bunca"] | {"spread": 1.0, "noise": 0.0}
+    assert recipes["vertices"] == recipes["bunca"] | {"spread": 1.0, "noise": 0.0, "handover": False}
     assert len({json.dumps(one, sort_keys=True) for one in recipes.values()}) == 4
     assert drawing_recipe("bh", "default") == {}
     assert all(METHODS[name].control for name in CONTROLS)

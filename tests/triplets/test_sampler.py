@@ -232,10 +232,35 @@ def test_the_classes_of_the_batch_are_drawn_from_also_where_they_are_more_than_a
 
 
 @pytest.mark.parametrize(
-    ("classes", "num"), [(2, 1), (9, 8), (10, 9), (16, 9), (56, 9), (57, 8), (100, 5), (128, 4), (500, 2)]
+    ("classes", "num"),
+    [(2, 1), (9, 8), (10, 8), (56, 8), (64, 8), (65, 7), (100, 5), (128, 4), (500, 2)],
 )
-def test_joined_points_are_nine_per_class_and_bounded_in_all(classes, num):
+def test_joined_points_are_eight_per_class_and_bounded_in_all(classes, num):
     assert draws_per_class(classes, classes) == num
+
+
+@pytest.mark.parametrize("structure", ["full", "tied", "lowrank", "diagonal"])
+@pytest.mark.parametrize("distribution", ["normal", "student_t"])
+def test_joined_draws_come_in_pairs_on_either_side_of_their_centre(structure, distribution):
+    posterior = ClassPosterior(4, 6, structure=structure)
+    posterior.update(torch.randn(40, 6), torch.arange(40) % 4)
+    sampler = TripletSampler(posterior, draws="joined", distribution=distribution).eval()
+    points = sampler(torch.randn(4, 6), torch.arange(4)).rows[:12].view(4, 3, 6)
+    first, alone, second = points.unbind(1)  # of three draws the one in the middle has no partner
+    if distribution == "normal":
+        torch.testing.assert_close((first + second) / 2, posterior.mean, atol=1e-5, rtol=1e-5)
+    across = torch.nn.functional.cosine_similarity(first - posterior.mean, second - posterior.mean)
+    torch.testing.assert_close(across, -torch.ones(4), atol=1e-4, rtol=0)
+    assert ((alone - posterior.mean).norm(dim=1) > 0).all()
+
+
+def test_own_points_are_those_of_the_labels_at_hand_also_after_others():
+    torch.manual_seed(0)
+    sampler = TripletSampler(ClassPosterior(3, 4), draws="joined")
+    for labels in ([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 2, 2], [2, 1, 0, 2, 1, 0], [0, 0, 1, 1, 2, 2]):
+        triplets = sampler(torch.randn(6, 4), torch.tensor(labels))
+        assert (triplets.point_labels[triplets.index[0]] == triplets.labels.unsqueeze(1)).all()
+        assert torch.equal(triplets.mask, triplets.point_labels != triplets.labels.unsqueeze(1))
 
 
 def test_joined_with_one_class_seen_has_no_triplets():

@@ -58,7 +58,8 @@ def test_a_step_waits_for_the_device_at_most_twice(criterion_class, classes, str
         monkeypatch.setattr(name, lambda *tensors: reads.append(1) or numpy_of(*tensors))
     with Waits() as waits:
         # The prior's numbers are read from the host's own memory where that is where they are.
-        monkeypatch.setattr("bayestriplet.posterior.sums.in_memory", lambda _: False)
+        for module in ("sums", "separation"):
+            monkeypatch.setattr(f"bayestriplet.posterior.{module}.in_memory", lambda _: False)
         criterion(*batch(classes, 8, seed=9)).backward()
     assert len(reads) + len(waits.found) <= 2, (len(reads), waits.found)
 

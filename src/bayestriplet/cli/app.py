@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 import bayestriplet
-from bayestriplet.cli import compare, data, export, figures, index, predict, search, serve, train
-from bayestriplet.errors import BayesTripletError, last_line
+from bayestriplet.cli import compare, data, export, figures, index, predict, search, serve, teach, train
+from bayestriplet.errors import BayesTripletError, is_want_of_memory, last_line
 
 app = typer.Typer(
     help=(bayestriplet.__doc__ or "").splitlines()[0],
@@ -28,6 +28,7 @@ app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("embed")(predict.embed)
 app.command("predict")(predict.predict)
+app.command("teach")(teach.teach)
 app.command("serve")(serve.serve)
 
 
@@ -68,6 +69,11 @@ def main() -> None:
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
             print("Stopped.", file=sys.stderr)  # Typer makes an exit of Ctrl-C, and says nothing
         raise
+    except (ImportError, MemoryError, RuntimeError) as error:
+        if not is_want_of_memory(error):
+            raise
+        print("Error: there is not enough memory for this: free some, or ask for less", file=sys.stderr)
+        raise SystemExit(1) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"Error: {where}{error.strerror or error}", file=sys.stderr)

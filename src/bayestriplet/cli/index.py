@@ -65,6 +65,23 @@ def index(
         option = "" if store is None else f" --store {store}"
         query = "vectors:FILE#ROW" if opened.encoder.info.inputs else "QUERY.png"
         typer.echo(f"Try next:  bayestriplet search {run} {query}{option}")
+        _offer_teaching(opened, run, images)
+
+
+def _offer_teaching(index: "Index", run: Path, images: str) -> None:
+    """Say which command teaches classes that the run does not know, where labelled items are of such."""
+    predictive = index.predictive
+    if predictive is None:
+        return
+    known = predictive.known_classes
+    unknown = {name: n for name, n in index.store.labels().items() if name and name not in known}
+    if unknown:
+        number, names = sum(unknown.values()), ", ".join(sorted(unknown)[:3]) + ", ..." * (len(unknown) > 3)
+        noun = "vector" if index.encoder.info.inputs else "image"
+        typer.echo(
+            f"{number:,} {noun}s are of {len(unknown):,} classes that the run does not know ({names}); "
+            f"to teach them:  bayestriplet teach {run} {images} --only-new"
+        )
 
 
 def _check(images: str | None, remove: bool, purge: bool, options: bool) -> None:

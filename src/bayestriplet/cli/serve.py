@@ -22,6 +22,14 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    read_only: Annotated[
+        bool | None,
+        typer.Option(
+            "--read-only/--writable",
+            help="Refuse to be taught, or allow it. Default: read-only where other machines reach it.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serve the search page and its API until Ctrl-C; what is indexed meanwhile is found at once."""
     # Before NumPy and FAISS are imported: single queries are too small for threads to share.
@@ -33,5 +41,5 @@ def serve(
         if not indexed:
             typer.echo(f"There is no index yet: `bayestriplet index {run} IMAGES` makes one, found at once.")
 
-    serve_run(run, store=store, host=host, port=port, token=token, announce=announce)
+    serve_run(run, store=store, host=host, port=port, token=token, announce=announce, read_only=read_only)
     typer.echo("Stopped.")

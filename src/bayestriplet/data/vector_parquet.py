@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.checks import nearest
 from bayestriplet.data.vector_table import COLUMNS, VectorTable, check_memory, check_shape
-from bayestriplet.errors import DataError, MissingDependencyError
+from bayestriplet.errors import DataError, MissingDependencyError, reason_of
 
 PART = 1024  # rows
 
@@ -35,7 +35,9 @@ def read_parquet(path: Path) -> VectorTable:
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path} cannot be read as a .parquet file: {error}; write it again") from error
+        raise DataError(
+            f"{path} cannot be read as a .parquet file: {reason_of(error)}; write it again"
+        ) from error
     source = (schema.metadata or {}).get(b"source", b"").decode(errors="replace")
     return VectorTable(path, vectors, columns, source=source)
 

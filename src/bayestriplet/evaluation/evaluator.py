@@ -159,7 +159,7 @@ class Evaluator:
 
     def open_predictive(self) -> Predictive | None:
         """Return what the run says of new items, or None where it keeps nothing."""
-        return open_predictive(self.run, fingerprint_of(self.run.model))
+        return open_predictive(self.run, fingerprint_of(self.run.model), taught=False)
 
     def _embedders(self, images: LabelledImages, keep: bool) -> dict[str, Vectors]:
         """Return what embeds items: the run's network and its floors, whose vectors are held to ``keep``."""

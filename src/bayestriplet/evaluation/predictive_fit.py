@@ -5,17 +5,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.evaluation.calibration import fit_temperature
 from bayestriplet.evaluation.embeddings import Embedded
-from bayestriplet.posterior.predictive import StudentClasses
-from bayestriplet.posterior.priors import condition, pooled_prior
-from bayestriplet.posterior.statistics import ClassStatistics
 from bayestriplet.runs.row_statistics import RowStatistics
-from bayestriplet.runs.students import RowStudents
+from bayestriplet.runs.statistics import Statistics
+from bayestriplet.runs.students import FullStudents, RowStudents
 
 MEMORY = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 WEIGHT = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -23,10 +20,9 @@ FLOOR = (0.001, 0.01, 0.1, 1.0, 10.0)
 START = (2, 2, 2)  # positions in the three
 WORK = 3 * 10**8  # items x classes x D x D in one step of the search, at most
 FEWEST = 300  # items a step of the search uses where there are as many
-BLOCK_CELLS = 4_000_000  # numbers a block of residuals may hold
 
 Cell = tuple[int, int, int]
-Statistics = ClassStatistics | RowStatistics
+AnyStatistics = Statistics | RowStatistics
 
 
 @dataclass(frozen=True)
@@ -38,13 +34,13 @@ class Reading:
     floor: float
     temperature: float
 
-    def students(self, statistics: Statistics) -> StudentClasses | RowStudents:
+    def students(self, statistics: AnyStatistics) -> FullStudents | RowStudents:
         """Return the predictive distributions of all classes, which must have items."""
-        return _read(statistics, self.memory, self.weight, self.floor)
+        return statistics.read(self.memory, self.weight, self.floor)
 
 
 def fit_reading(
-    statistics: Statistics,
+    statistics: AnyStatistics,
     log_prior: NDArray[np.float64],
     held_out: Embedded,
     progress: Progress | None = None,
@@ -55,7 +51,7 @@ def fit_reading(
     there are many; the temperature is fitted anew at every step, and to all items at the end.
     """
     classes, dim = statistics.mean.shape
-    each = dim if isinstance(statistics, ClassStatistics) else statistics.factor.shape[1] + 3
+    each = dim if isinstance(statistics, Statistics) else statistics.factor.shape[1] + 3
     most = max(FEWEST, WORK // (classes * dim * each))
     rows = np.arange(len(held_out.labels))[:: max(1, -(-len(held_out.labels) // most))]
     sample = held_out.take(rows)
@@ -63,7 +59,7 @@ def fit_reading(
     @cache
     def loss(cell: Cell) -> float:
         report(progress, "Fitting the posterior", 0, 0)
-        students = _read(statistics, MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]])
+        students = statistics.read(MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]])
         return fit_temperature(log_densities(students, sample.vectors), sample.labels, log_prior)[1]
 
     cell, best = None, START
@@ -71,31 +67,13 @@ def fit_reading(
         cell = best
         best = min([cell, *_around(cell)], key=loss)
     chosen = MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]]
-    scores = log_densities(_read(statistics, *chosen), held_out.vectors)
+    scores = log_densities(statistics.read(*chosen), held_out.vectors)
     return Reading(*chosen, fit_temperature(scores, held_out.labels, log_prior)[0])
 
 
-def log_densities(
-    students: StudentClasses | RowStudents, vectors: NDArray[np.float32]
-) -> NDArray[np.float64]:
+def log_densities(students: FullStudents | RowStudents, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the log densities (n, K) of vectors (n, D), in blocks of bounded size."""
-    if isinstance(students, RowStudents):
-        return students.log_density(vectors.astype(np.float64), np.arange(len(students.center)))
-    rows = max(1, BLOCK_CELLS // students.mean.numel())
-    parts = [
-        students.log_density(torch.from_numpy(vectors[start : start + rows]).double())
-        for start in range(0, len(vectors), rows)
-    ]
-    empty = students.mean.new_zeros(0, len(students.mean))
-    return torch.cat([empty, *parts]).numpy()
-
-
-def _read(statistics: Statistics, memory: float, weight: float, floor: float) -> StudentClasses | RowStudents:
-    if isinstance(statistics, RowStatistics):
-        return statistics.read(memory, weight, floor)
-    prior = pooled_prior(statistics, weight, floor)
-    kept = statistics.forget(memory)
-    return StudentClasses.of(condition(prior, kept.count, kept.mean), kept.scatter)
+    return students.log_density(vectors.astype(np.float64), np.arange(len(students.freedom)))
 
 
 def _around(cell: Cell) -> Iterator[Cell]:

@@ -1,6 +1,6 @@
 """The predictive distributions of a run: its posterior, read as held-out items suggest."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,10 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.predictive_fit import fit_reading
 from bayestriplet.posterior.posterior import ClassPosterior
-from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
-from bayestriplet.posterior.statistics import ClassStatistics
+from bayestriplet.posterior.predictive import class_log_probabilities
 from bayestriplet.runs.predictive import COMPACT, Predictive
 from bayestriplet.runs.row_statistics import RowStatistics
+from bayestriplet.runs.statistics import Statistics
 from bayestriplet.runs.students import FullStudents, RowStudents
 
 POSITIVE = ("freedom", "variance", "spread")
@@ -36,7 +36,7 @@ def fit_predictive(
     reading = fit_reading(
         statistics, log_prior[seen], Embedded(chosen_on.vectors, number[chosen_on.labels]), progress
     )
-    students = _whole(as_arrays(reading.students(statistics)), seen)
+    students = _whole(as_kept(reading.students(statistics)), seen)
     found = Predictive(
         classes, fingerprint, students, log_prior, reading.temperature, np.empty(0), asdict(reading)
     )
@@ -44,21 +44,21 @@ def fit_predictive(
     return replace(found, held_out=np.sort(scores))
 
 
-def _statistics(posterior: ClassPosterior, train: Embedded) -> ClassStatistics | RowStatistics:
+def _statistics(posterior: ClassPosterior, train: Embedded) -> Statistics | RowStatistics:
     """Return the statistics of the classes that were seen: in full, if the posterior has them so."""
     seen = posterior.seen.nonzero().squeeze(1)
     if posterior.structure.name == "full":
-        return posterior.statistics.rows(seen)
+        found = posterior.statistics.rows(seen)
+        return Statistics(found.count.numpy(), found.mean.double().numpy(), found.scatter.double().numpy())
     return RowStatistics.of(train.vectors, train.labels, len(seen))
 
 
-def as_arrays(students: StudentClasses | RowStudents) -> FullStudents | RowStudents:
+def as_kept(students: FullStudents | RowStudents) -> FullStudents | RowStudents:
     """Return distributions as they are kept in a file, with the precision that they have there."""
-    if isinstance(students, RowStudents):
-        rounded = {name: getattr(students, name).astype(np.float32).astype(np.float64) for name in COMPACT}
-        return replace(students, **rounded)
-    names = [one.name for one in fields(FullStudents)]
-    return FullStudents(**{name: getattr(students, name).numpy() for name in names})
+    if isinstance(students, FullStudents):
+        return students
+    rounded = {name: getattr(students, name).astype(np.float32).astype(np.float64) for name in COMPACT}
+    return replace(students, **rounded)
 
 
 def _whole(

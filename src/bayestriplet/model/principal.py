@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-LENGTH = 16.0  # mean length of an output; with outputs of length 1, the start is slower to improve
+LENGTH = 64.0  # mean length of an output: steps of the default rate then change directions slowly enough
 MANY_FEATURES = 2048  # above that many, components are those of as many items
 MOST_ITEMS = 8192
 SMALLEST = 1e-6  # variance beside the largest that is more than rounding
@@ -24,7 +24,7 @@ def start_at_components(head: nn.Linear, features: NDArray[Any]) -> None:
     """Set a head's rows to the first D principal directions of features (n, F), and its bias to centre them.
 
     Where there are fewer directions, the other rows stay random. All are scaled alike, so that the mean
-    length of an output is 16. Features without any variance leave the head as it is.
+    length of an output is 64. Features without any variance leave the head as it is.
     """
     mean = torch.from_numpy(features.mean(0, dtype=np.float64))  # (F,)
     x = torch.from_numpy(np.array(features, np.float32)) - mean.float()  # (n, F)

@@ -20,6 +20,7 @@ class Drawer:
     structure: Structure
     chosen: Chosen  # (P,)
     share: Tensor  # (P,)
+    mirrored: bool = False  # whether points come in pairs, one on either side of the centre
 
     def normal(self, size: Numbers, num: int, generator: Generator | None) -> Tensor:
         """Draw (P, num, D) from N(centre, size^2 scale), with size (P,)."""
@@ -44,8 +45,11 @@ class Drawer:
         niw, scale = self.niw, self.niw.prior_scale
         is_matrix = isinstance(scale, Tensor) and scale.ndim == 2
         level = 0.0 if is_matrix else scale
-        deviation = self.structure.deviate(self.chosen, self.share, niw.cross, level, num, generator)
+        half = -(-num // 2) if self.mirrored else num
+        deviation = self.structure.deviate(self.chosen, self.share, niw.cross, level, half, generator)
         if isinstance(scale, Tensor) and is_matrix:
             standard = torch.empty_like(deviation).normal_(generator=generator)
             deviation.add_(standard @ square_root(scale.unsqueeze(0)))
+        if self.mirrored:
+            deviation = torch.cat([deviation, deviation[:, : num - half].neg()], 1)
         return torch.addcmul(self.centre.unsqueeze(1), deviation, size.to(deviation.dtype).unsqueeze(2))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.host import send
+from bayestriplet.posterior.latest import Latest
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Grouping:
     size: NDArray[np.int64]  # (P,) rows of each
     order: Tensor  # (N,) the rows, class by class
     slots: Tensor  # (N,) where they go in the flattened table
+    line: NDArray[np.int64]  # (N,) of every row
     width: int
 
     @property
@@ -46,6 +48,13 @@ class Grouping:
 
 def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
     """Group N rows with the class numbers (N,), which are on the host; tensors as ``like``."""
+    return _groups.get((numbers.tobytes(), like.device), lambda: _group_rows(numbers, like))
+
+
+_groups: Latest[Grouping] = Latest()
+
+
+def _group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
     order = numbers.argsort(kind="stable")
     ordered = numbers[order]
     starts = np.empty(len(order) + 1, dtype=bool)
@@ -59,5 +68,7 @@ def group_rows(numbers: NDArray[np.int64], like: Tensor) -> Grouping:
         line = np.repeat(np.arange(len(begins)), size)  # (N,)
         slots = np.arange(len(order)) + line * width - begins[line]
     present = ordered[begins]
+    line = np.empty_like(order)
+    line[order] = np.repeat(np.arange(len(begins)), size)
     classes, rows, places = send(like, present, order, slots)
-    return Grouping(Chosen(classes, present), size, rows, places, width)
+    return Grouping(Chosen(classes, present), size, rows, places, line, width)

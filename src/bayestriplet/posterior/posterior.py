@@ -22,6 +22,7 @@ from bayestriplet.posterior.precision import full_precision
 from bayestriplet.posterior.predictive import StudentClasses, class_log_probabilities
 from bayestriplet.posterior.priors import where_of
 from bayestriplet.posterior.reading import PosteriorReading
+from bayestriplet.posterior.separation import remember_, separation_of, share_of_vertices
 from bayestriplet.posterior.statistics import add_to_means_
 
 EVERYWHERE = slice(None)
@@ -103,6 +104,9 @@ class ClassPosterior(PosteriorReading):
             total = float(count.sum()) + len(items) if self.structure.pooled else 0.0
             before = None if everyone else self._sums(classes)
             old, more = count[chosen.numbers], seen[chosen.numbers] + groups.size
+            if self.judges:
+                means = take(self.item_mean, classes)
+                remember_(self.separation, separation_of(items, means, groups.line, old > 0))
             addition = add_to_means_(old, self.item_mean, items, groups, self.memory)
             self.structure.add_(addition, total)
             self._mirror.write((self.count, self.seen), chosen, addition.count, more)
@@ -146,12 +150,13 @@ class ClassPosterior(PosteriorReading):
     @torch.no_grad()
     def draw(
         self, chosen: Chosen, num: int, generator: Generator | None, *, distribution: str, noise: float,
-        toward: Tensor | None = None, share: float = 0.0,
+        toward: Tensor | None = None, spread: float = 0.0, handover: bool = False, mirrored: bool = False,
     ) -> Tensor:  # fmt: skip
         """Draw (P, num, D) from classes (P,); :meth:`sample` without its checks.
 
-        Points of a class without items mean nothing,
-        but are finite. The means are moved by ``share`` of the way to the points ``toward`` (P, D).
+        Points of a class without items mean nothing, but are finite. The means are moved by ``spread``
+        of the way to the points ``toward`` (P, D), or with ``handover`` by what of it is needed. Where
+        ``mirrored``, the second half of a class's points are the first ones across their centre.
         """
         with full_precision(self.item_mean):
             if distribution == "normal" and chosen.known is not None:
@@ -159,8 +164,13 @@ class ClassPosterior(PosteriorReading):
             else:
                 count = take(self.count, chosen.classes)
             niw = self._conditioned(chosen.classes, count)
-            centre = niw.mean if toward is None else niw.mean.lerp(toward, share)
-            drawer = Drawer(niw, centre, self.structure, chosen, self._share(chosen.classes))
+            centre = niw.mean
+            if toward is not None:
+                share: Tensor | float = spread
+                if handover:
+                    share = share_of_vertices(spread, self.separation, niw.shift, toward)
+                centre = centre.lerp(toward, share)
+            drawer = Drawer(niw, centre, self.structure, chosen, self._share(chosen.classes), mirrored)
             if distribution == "student_t":
                 known = count > 0
                 freedom = self._freedom(niw, known)

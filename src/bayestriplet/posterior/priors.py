@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.posterior.host import kind_of, send
-from bayestriplet.posterior.statistics import TINY, ClassStatistics
+from bayestriplet.posterior.statistics import TINY
 
 Numbers = Tensor | NDArray[np.float64]
 EMPIRICAL_KAPPA = 0.01
@@ -43,6 +43,7 @@ class NIWPosterior:
     nu: Any
     prior_scale: Tensor | float  # scale0, (D, D), or a multiple of the identity
     cross: Tensor  # c, (K, D)
+    shift: Tensor  # (K, D) of the items' mean from the prior's
 
     def scale(self, scatter: Tensor) -> Tensor:
         """Return the scale matrices (K, D, D), given the scatter L (K, D, D) of the items."""
@@ -80,20 +81,6 @@ def improper_prior(like: Tensor) -> NIWPrior:
     return NIWPrior(like.new_zeros(like.shape[1]), 0.0, 0.0, 0.0)
 
 
-def pooled_prior(statistics: ClassStatistics, weight: float, floor: float) -> NIWPrior:
-    """Return the prior that expects every class to be as wide as the classes are together (eq. 13).
-
-    E[Sigma] is the pooled within-class covariance plus ``floor`` times its mean eigenvalue in
-    every direction, and counts for ``weight`` items.
-    """
-    count = statistics.count.to(statistics.mean.dtype)
-    total, dim = count.sum().clamp_min(TINY), statistics.mean.shape[1]
-    pooled = statistics.scatter.sum(0) / total  # (D, D)
-    level = float(pooled.diagonal().mean()) + torch.finfo(pooled.dtype).eps ** 2
-    pooled.diagonal().add_(floor * level)
-    return NIWPrior(count @ statistics.mean / total, EMPIRICAL_KAPPA, weight * pooled, dim + 1 + weight)
-
-
 def condition(prior: NIWPrior, count: Numbers, mean: Tensor) -> NIWPosterior:
     """Add items of the given count (K,) and mean (K, D) to the prior (docs/method.md, eq. 4).
 
@@ -103,7 +90,8 @@ def condition(prior: NIWPrior, count: Numbers, mean: Tensor) -> NIWPosterior:
     share = count / (kappa + TINY)  # n / kappa_n
     shift = mean - prior.mean  # (K, D)
     along, across = columns(shift, share, (prior.kappa * share) ** 0.5)
-    return NIWPosterior(torch.addcmul(prior.mean, along, shift), kappa, nu, prior.scale, shift * across)
+    centre = torch.addcmul(prior.mean, along, shift)
+    return NIWPosterior(centre, kappa, nu, prior.scale, shift * across, shift)
 
 
 def where_of(numbers: Numbers) -> Any:

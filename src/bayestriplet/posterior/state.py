@@ -34,6 +34,7 @@ class PosteriorState(nn.Module):
     item_mean: Tensor  # (K, D)
     sums: Tensor  # (D + 4,) float64, see sums.py
     origin: Tensor  # (D,) float64
+    separation: Tensor  # () float64, see separation.py; brought up to date where somebody needs it
     mean_square: Tensor  # (K,) |m|^2, infinite for a class without items: it is near to none
     structure: Structure
     prior_mean: Tensor  # these four only with a given prior
@@ -64,6 +65,8 @@ class PosteriorState(nn.Module):
         self.register_buffer("item_mean", torch.zeros(num_classes, dim, dtype=dtype))
         self.register_buffer("sums", torch.zeros(dim + EXTRA, dtype=torch.float64))
         self.register_buffer("origin", torch.zeros(dim, dtype=torch.float64))
+        self.register_buffer("separation", torch.zeros((), dtype=torch.float64))
+        self.judges = False  # whether a batch says how well classes lie apart, before it is added
         square = torch.full((num_classes,), torch.inf, dtype=dtype)
         self.register_buffer("mean_square", square, persistent=False)
         self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
@@ -150,6 +153,7 @@ class PosteriorState(nn.Module):
         self._sums_missing = f"{prefix}sums" not in state_dict
         if self._sums_missing:  # a state from before they were kept
             state_dict |= {f"{prefix}sums": self.sums, f"{prefix}origin": self.origin}
+        state_dict.setdefault(f"{prefix}separation", torch.zeros_like(self.separation))  # older states
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def structure_names(self) -> set[str]:

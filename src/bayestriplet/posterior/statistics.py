@@ -11,6 +11,7 @@ from torch import Tensor
 from bayestriplet.posterior.chosen import Chosen, put_, take
 from bayestriplet.posterior.grouping import Grouping, group_rows
 from bayestriplet.posterior.host import kind_of, read, send
+from bayestriplet.posterior.latest import Latest
 
 LEAST_COUNT = 1e-30  # the same where a count is kept in float32
 AT_ONCE = 64  # items of a class that are added by one matrix of their weights
@@ -98,14 +99,10 @@ def row_weights(
     and m as they are before x (docs/method.md, eq. 2). Slots behind the ``size`` items have weight 0.
     """
     key = before.tobytes(), size.tobytes(), width, like.dtype
-    latest = _latest[0]
-    if latest is None or latest[0] != key:
-        latest = _latest[0] = key, _row_weights(before, size, width).astype(kind_of(like))
-    return latest[1]
+    return _weights.get(key, lambda: _row_weights(before, size, width).astype(kind_of(like)))
 
 
-# With a memory and balanced batches every step has the same weights. One tuple: threads see both its parts.
-_latest: list[tuple[tuple[Any, ...], NDArray[Any]] | None] = [None]
+_weights: Latest[NDArray[Any]] = Latest()  # with a memory too, counts are soon the same in every step
 
 
 def _row_weights(before: NDArray[np.float64], size: NDArray[np.int64], width: int) -> NDArray[np.float64]:

@@ -69,7 +69,9 @@ def describe(answer: Answer, classes: int = SHOWN) -> str:
         shown = [f"{name} {100 * share:.1f}%" for name, share in likely if share >= LEAST_SHARE]
         parts.append("probability " + ", ".join(shown))
     if answer.novelty is not None:
-        parts.append(f"novelty {answer.novelty:.1f}" + ", unlike anything indexed" * answer.is_unlike)
+        rests_on = f" ({answer.evidence})" if answer.evidence else ""
+        unlike = f", unlike the classes {answer.against}" if answer.is_unlike else ""
+        parts.append(f"novelty {answer.novelty:.1f}{rests_on}{unlike}")
     if answer.excluded_group:
         parts.append(f"without group {answer.excluded_group}")
     return f"{answer.query}: " + "; ".join(parts)

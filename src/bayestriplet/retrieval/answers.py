@@ -10,7 +10,8 @@ from bayestriplet.retrieval.items import Hit
 
 MANY = 100  # classes up to which an answer has the probabilities of all
 LIKELIEST = 10  # classes that it has of more
-UNLIKE = 99.0  # percentile of novelty beyond which a query is unlike anything indexed
+UNLIKE = 99.0  # percentile of novelty beyond which a query is unlike the known classes
+FEW = 200  # validation items below which an answer says how many there were
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,14 @@ class Answer:
     """Percentage of held-out items that are less novel; None like the probabilities."""
     excluded_group: str | None = None
     """The group (patient, slide) whose items were left out."""
+    against: str = "trained on"
+    """Which classes novelty is about: those trained on, or trained on or taught."""
+    evidence: str = ""
+    """What novelty rests on, where that is little."""
 
     @property
     def is_unlike(self) -> bool:
-        """Whether the query is unlike anything indexed: more novel than 99% of held-out items."""
+        """Whether the query is unlike the known classes: more novel than 99% of held-out items."""
         return self.novelty is not None and self.novelty > UNLIKE
 
     def to_json(self) -> dict[str, Any]:

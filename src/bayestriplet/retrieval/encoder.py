@@ -11,6 +11,7 @@ from bayestriplet.data.images import to_unit
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import PREFIX, OnnxBackbone, open_backbone, start_session
+from bayestriplet.runs.checksums import verify
 from bayestriplet.runs.encoder_files import read_onnx_metadata
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.inputs import check_length
@@ -39,6 +40,7 @@ class OnnxEncoder:
             raise InputError(
                 f"{folder.path} has no {path.name}; `bayestriplet export {folder.path}` makes it"
             )
+        verify(path)
         session = start_session(path, path, "an encoder")
         info, fingerprint = read_onnx_metadata(path, session.get_modelmeta().custom_metadata_map)
         _check_shapes(path, session, info)

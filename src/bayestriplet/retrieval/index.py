@@ -1,6 +1,5 @@
 """The index of a run: images put in, images and vectors asked about."""
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -14,11 +13,12 @@ from bayestriplet.checks import check_choice, check_whole, nearest
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.errors import InputError, InputTypeError, StateError
-from bayestriplet.retrieval.answers import Answer, make_neighbours, name_shares, take_vote
+from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_words, read_conditions
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.live import LivePredictive, describe_vectors, novelty_words
 from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
@@ -26,7 +26,7 @@ from bayestriplet.retrieval.store import Store
 from bayestriplet.retrieval.stores import open_store
 from bayestriplet.retrieval.vector_queries import read_vector_queries
 from bayestriplet.runs.folder import RunFolder
-from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.predictive import Predictive
 
 MOST = 10_000  # neighbours that can be asked for
 NEAR = 0.5  # likeness of a value that a message names
@@ -37,15 +37,20 @@ class Index:
     """Images of any number, searchable by the encoder of a run. No torch is needed."""
 
     def __init__(
-        self, run: Path, encoder: OnnxEncoder, store: Store, predictive: Predictive | None = None
+        self, run: Path, encoder: OnnxEncoder, store: Store, predictive: LivePredictive | None = None
     ) -> None:
-        self.run, self.encoder, self.store, self.predictive = run, encoder, store, predictive
+        self.run, self.encoder, self.store, self.live = run, encoder, store, predictive
+
+    @property
+    def predictive(self) -> Predictive | None:
+        """What the run says of vectors, with all that it was taught by now."""
+        return None if self.live is None else self.live.get()
 
     @classmethod
     def open(cls, run: str | Path, store: str | None = None) -> "Index":
         """Open the index of a run folder, or of another store; there may be nothing in it yet."""
         encoder = OnnxEncoder.open(Path(run))
-        predictive = open_predictive(RunFolder(Path(run)), encoder.fingerprint)
+        predictive = LivePredictive(RunFolder(Path(run)), encoder.fingerprint)
         index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
         stored = index.store.fingerprint()
         if stored not in (None, encoder.fingerprint):
@@ -136,10 +141,12 @@ class Index:
         found = self._hits(queries, k, read_conditions(where, exclude_group), own)
         if where and not any(found):
             self._check_fulfilled(queries.vectors[:1], read_conditions(where))
-        answers = []
-        for name, hits, said in zip(queries.names, found, self._predict(queries), strict=True):
+        predictive = self.predictive
+        answers, said_of = [], describe_vectors(predictive, queries.vectors)
+        words = novelty_words(predictive, "vector" if self.encoder.info.inputs else "image")
+        for name, hits, said in zip(queries.names, found, said_of, strict=True):
             neighbours = make_neighbours(hits)
-            answers.append(Answer(name, neighbours, take_vote(neighbours), *said, exclude_group))
+            answers.append(Answer(name, neighbours, take_vote(neighbours), *said, exclude_group, *words))
         return answers
 
     def _check_fulfilled(self, vector: Vectors, conditions: Sequence[Condition]) -> None:
@@ -149,16 +156,6 @@ class Index:
         labels = [one.value for one in conditions if one.field == "label" and not one.is_excluded]
         hint = nearest(labels[0], self.encoder.classes) if labels else ""
         raise InputError(f"no item of the index has {in_words(conditions)}{hint}")
-
-    def _predict(self, queries: Queries) -> list[tuple[dict[str, float] | None, float | None]]:
-        """Return class probabilities and novelty of every query, as far as the run knows."""
-        if self.predictive is None:
-            return [(None, None)] * len(queries.names)
-        shares, novelty = self.predictive.predict(queries.vectors)  # (n, K), (n,)
-        return [
-            (name_shares(self.predictive.classes, row), None if math.isnan(value) else value)
-            for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
-        ]
 
     def _hits(
         self, queries: Queries, k: int, where: Sequence[Condition], own: Sequence[str] | None

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,9 +18,11 @@ from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vector
 from bayestriplet.retrieval.lance_tables import (
     SETS,
     TABLE,
+    forget_versions,
     hash_manifests,
     is_one_of,
     make_schema,
+    making_copy,
     purge_table,
     read_sets,
     reason_in_words,
@@ -28,8 +30,9 @@ from bayestriplet.retrieval.lance_tables import (
     write_sets,
 )
 from bayestriplet.retrieval.memory import Memory
+from bayestriplet.retrieval.pinned import PinnedStore
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
-from bayestriplet.retrieval.store import in_one_line, no_index
+from bayestriplet.retrieval.store import Store, in_one_line, no_index
 
 
 class LanceStore:
@@ -46,6 +49,9 @@ class LanceStore:
         self._table: Any = None
         self._loaded: Memory | None = None
         self._loading = threading.Lock()
+
+    def pinned(self) -> Store:
+        return PinnedStore(self, self._memory(self._made()))
 
     def fingerprint(self) -> str | None:
         key = self._key()
@@ -110,6 +116,7 @@ class LanceStore:
             with self._registering(sets):
                 if number or gone or not sets:
                     self._change(aside, schema, gone)
+                    self._forget_versions()
         self._table = None
 
     @contextmanager
@@ -141,6 +148,12 @@ class LanceStore:
             if self._key() == key:
                 self._clear(self._data_files() - before, key is not None)
             raise
+
+    def _forget_versions(self) -> None:
+        """Remove old versions of the table; that nothing can be removed is no reason for a change to fail."""
+        with suppress(Exception):
+            for name in (TABLE, SETS):
+                forget_versions(self._connect(), name)
 
     def purge(self) -> None:
         self._made()
@@ -202,12 +215,19 @@ class LanceStore:
             if loaded is None or loaded.key != key:
                 self._table = None  # the table itself may be another one
                 loaded = Memory.load(self.copies, key)
-                if loaded is None:
-                    report(progress, "reading the table", 0, 0)
-                    loaded = self._read(key, progress)
-                    loaded.save(self.copies)
+                loaded = loaded or self._copy(key, progress)
                 self._loaded = loaded
             return loaded
+
+    def _copy(self, key: str, progress: Progress | None) -> Memory:
+        """Make the copy of a version, or wait for another process that is making it."""
+        report(progress, "reading the table", 0, 0)
+        with making_copy(self.copies):
+            loaded = Memory.load(self.copies, key)
+            if loaded is None:
+                loaded = self._read(key, progress)
+                loaded.save(self.copies)
+        return loaded
 
     def _read(self, key: str, progress: Progress | None) -> Memory:
         with self._errors("cannot be read; delete it and index again"):
@@ -217,7 +237,7 @@ class LanceStore:
             fingerprint = (table.schema.metadata or {})[b"fingerprint"].decode()
             dim = table.schema.field("vector").type.list_size
             flat = rows["vector"].combine_chunks().flatten().to_numpy()
-            columns = {field: Column.of(rows[field].to_pylist()) for field in FIELDS}
+            columns = {field: Column.of_arrow(rows[field]) for field in FIELDS}
         vectors = np.ascontiguousarray(flat.reshape(-1, dim), np.float32)
         return Memory.make(key, fingerprint, vectors, columns, progress)
 

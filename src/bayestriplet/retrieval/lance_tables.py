@@ -4,8 +4,9 @@ import hashlib
 import re
 import secrets
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +15,9 @@ from bayestriplet.retrieval.items import FIELDS, Rows
 from bayestriplet.retrieval.sets import IndexedSet
 
 TABLE = "items"
+VERSIONS = 3  # of a table that are kept in any case
+YOUNG = timedelta(days=1)  # versions that are kept, too
+PATIENCE = 120.0  # seconds to wait for a copy that another process makes
 SETS = "sets"  # the register, in a table of its own: readers of version 0.1.0 do not look there
 
 
@@ -49,6 +53,39 @@ def purge_table(database: Any, name: str) -> None:
     with warnings.catch_warnings():  # that readers of older versions will fail: they look for the last one
         warnings.simplefilter("ignore")
         written.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def forget_versions(database: Any, name: str) -> None:
+    """Remove the versions of a table that are older than a day, but for the last few.
+
+    Files that a change under way has written are younger, and stay.
+    """
+    if name not in database.list_tables().tables:
+        return
+    table = database.open_table(name)
+    written = sorted(one["timestamp"].astimezone() for one in table.list_versions())
+    if len(written) <= VERSIONS or datetime.now().astimezone() - written[-VERSIONS - 1] < YOUNG:
+        return
+    # Of the first that is kept, a moment earlier: its files are not older than that.
+    age = datetime.now().astimezone() - written[-VERSIONS] + timedelta(milliseconds=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table.optimize(cleanup_older_than=max(age, YOUNG))
+
+
+@contextmanager
+def making_copy(copies: Path) -> Iterator[None]:
+    """Let one process at a time make a copy of a table; where there can be no lock, each makes its own."""
+    import filelock
+
+    lock = filelock.FileLock(copies.with_name(f".{copies.name}.lock"), timeout=PATIENCE)
+    with suppress(filelock.Timeout, OSError):
+        copies.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def hash_manifests(folder: Path) -> str | None:

@@ -67,7 +67,8 @@ class Memory:
 
     def find(self, ids: Iterable[str]) -> list[Stored]:
         """Return the items with these ids, of those that are there."""
-        return self._stored([self._row_of[name] for name in ids if name in self._row_of])
+        rows = self._row_of
+        return self._stored([rows[name] for name in ids if name in rows])
 
     def sample(self, number: int) -> list[Stored]:
         """Return at most this many items, at even distances in the table."""

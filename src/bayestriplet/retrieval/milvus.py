@@ -43,6 +43,9 @@ class MilvusStore:
         self._client: Any = None
         self._found = False
 
+    def pinned(self) -> "MilvusStore":
+        return self
+
     def fingerprint(self) -> str | None:
         with self._errors("cannot be read"):
             if not self._exists():

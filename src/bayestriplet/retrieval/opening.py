@@ -1,10 +1,15 @@
 """Sets of images in the form that an encoder takes."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.progress import Progress
+from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data, list_data, list_vector_data
 from bayestriplet.data.vector_files import refuse_image_options
 from bayestriplet.errors import InputError
@@ -12,6 +17,8 @@ from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.inputs import check_inputs, check_kind
 from bayestriplet.runs.splits import open_run_data
+
+PART = 256  # images that are held decoded at a time
 
 
 def open_set(
@@ -54,3 +61,13 @@ def _fit(encoder: OnnxEncoder, images: LabelledImages) -> LabelledImages:
             f"{images.name} has {images.channels} channels; the run was trained on {encoder.channels}"
         )
     return images
+
+
+def read_parts(
+    images: LabelledImages, phase: str, progress: Progress | None
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the images in order, a part at a time; each is done when the next one is asked for."""
+    for start in range(0, len(images), PART):
+        part = slice(start, min(start + PART, len(images)))
+        yield part, images.read(np.arange(part.start, part.stop))
+        report(progress, phase, part.stop, len(images))

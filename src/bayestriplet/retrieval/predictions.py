@@ -5,23 +5,21 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.atomic import replacing, write_text
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.progress import Progress, report
+from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.items import Vectors
-from bayestriplet.retrieval.opening import open_set
+from bayestriplet.retrieval.opening import open_set, read_parts
 from bayestriplet.retrieval.queries import Queries
 
-PART = 256  # images that are held decoded at a time
 EMBEDDING_FILES = (".npz", ".parquet")
 
 
@@ -148,7 +146,7 @@ def embed_images(
     """Return the vectors of a folder, a manifest or a named set."""
     images = open_set(encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
     vectors = np.empty((len(images), encoder.dim), np.float32)
-    for part, pixels in _read_parts(images, progress):
+    for part, pixels in read_parts(images, "Encoding", progress):
         vectors[part] = encoder.encode(pixels)
     return Embedding(images, vectors)
 
@@ -159,7 +157,8 @@ def predict_images(
 ) -> Predictions:  # fmt: skip
     """Return what the run of an index says of a folder, a manifest or a named set."""
     found = embed_images(index.encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
-    said = None if index.predictive is None else index.predictive.predict(found.vectors)
+    predictive = index.predictive
+    said = None if predictive is None else predictive.predict(found.vectors)
     answers = None
     if index.store.fingerprint() is not None:
         index.check_search(k)
@@ -167,20 +166,12 @@ def predict_images(
     return Predictions(
         ids=found.images.ids,
         labels=tuple(found.labels),
-        classes=index.encoder.classes,
+        classes=index.encoder.classes if predictive is None else predictive.classes,
         probabilities=None if said is None else said[0],
         novelty=None if said is None else said[1],
         answers=answers,
         noun=found.images.noun,
     )
-
-
-def _read_parts(images: LabelledImages, progress: Progress | None) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield the images in order, a part at a time."""
-    for start in range(0, len(images), PART):
-        part = slice(start, min(start + PART, len(images)))
-        yield part, images.read(np.arange(part.start, part.stop))
-        report(progress, "Encoding", part.stop, len(images))
 
 
 def _vote_cells(answer: Answer) -> list[str]:

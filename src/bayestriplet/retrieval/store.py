@@ -60,6 +60,12 @@ class Store(Protocol):
     def after_purge(self) -> str:
         """What a purge has done, as a sentence."""
 
+    def pinned(self) -> "Store":
+        """Return the store as it is now, ready for searching; later changes do not reach it.
+
+        A database that searches by itself has no such thing, and is its own: its changes are seen.
+        """
+
     def prepare(self, progress: Progress | None = None) -> str:
         """Make ready what searching needs; return how it searches, as a phrase."""
 

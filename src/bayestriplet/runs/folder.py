@@ -6,10 +6,10 @@ from typing import Any
 
 import tomli_w
 
-from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig, make_config, read_toml
 from bayestriplet.errors import InputError
 from bayestriplet.methods import GONE
+from bayestriplet.runs.checksums import record_text, verify
 from bayestriplet.runs.lock import is_taken
 
 FORMAT = 1
@@ -27,6 +27,8 @@ class RunFolder:
         self.model = path / "model.safetensors"
         self.posterior = path / "posterior.safetensors"
         self.predictive = path / "predictive.safetensors"
+        self.teaching = path / "teaching.safetensors"
+        self.taught = path / "taught.safetensors"
         self.encoder = path / "encoder.onnx"
         self.backbone = path / "backbone.onnx"  # of a run whose backbone is an ONNX file
         self.checkpoint = path / "last.ckpt"
@@ -58,19 +60,21 @@ class RunFolder:
 
     def read_config(self) -> TrainConfig:
         """Return the options of the run, without those that only earlier versions had."""
+        verify(self.config)
         values = {key: value for key, value in read_toml(self.config).items() if key not in GONE}
         return make_config(values, str(self.config))
 
     def write_config(self, config: TrainConfig) -> None:
         """Write every option that has a value; None has no spelling in TOML and means the default anyway."""
         values = {key: value for key, value in config.model_dump().items() if value is not None}
-        write_text(self.config, tomli_w.dumps(values))
+        record_text(self.config, tomli_w.dumps(values))
 
     def write_results(self, results: dict[str, Any]) -> None:
-        write_text(self.results, json.dumps({"format": FORMAT, **results}, indent=1) + "\n")
+        record_text(self.results, json.dumps({"format": FORMAT, **results}, indent=1) + "\n")
 
     def read_results(self) -> dict[str, Any]:
         """Return the results of the run."""
+        verify(self.results)
         try:
             results = json.loads(self.results.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -80,6 +84,13 @@ class RunFolder:
         if not isinstance(results.get("status"), str):
             raise InputError(f"{self.results} does not say how the run ended: it has no status")
         return results
+
+
+def check_begun(path: Path) -> None:
+    """Raise where a training has left nothing to go on with, or options that are damaged."""
+    if not RunFolder(path).config.is_file():
+        raise InputError(f"{path} holds no run to resume: start one with --out")
+    verify(RunFolder(path).config)
 
 
 def check_free(path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,8 +14,10 @@ from typing import Any, TypeVar
 import filelock
 
 from bayestriplet.errors import InputError, StateError, reason_of
+from bayestriplet.runs.checksums import NAME as SUMS
 
 NAME = ".lock"
+PARTIAL = re.compile(r"\..+\.\d+-[0-9a-f]{8}")  # a file that was being written
 Result = TypeVar("Result")
 
 
@@ -60,8 +63,10 @@ def alone(work: Callable[..., Result]) -> Callable[..., Result]:
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether a folder holds anything but a lock."""
-    return any(path.name != NAME for path in folder.iterdir())
+    """Return whether a folder holds anything but what a process leaves that is killed as it begins."""
+    return any(
+        path.name not in (NAME, SUMS) and not PARTIAL.fullmatch(path.name) for path in folder.iterdir()
+    )
 
 
 def _self() -> dict[str, Any]:

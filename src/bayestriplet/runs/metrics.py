@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.atomic import write_text
 from bayestriplet.errors import InputError
+from bayestriplet.runs.checksums import forget, verify
 
 COLUMNS = ("step", "epoch", "loss", "active", "lr", "recall@1", "seconds")
 LONGEST_STEP = 18  # digits
@@ -42,6 +43,7 @@ class Curves:
 
 def begin_metrics(path: Path, step: int) -> None:
     """Begin the table; that of a run which goes on keeps the rows up to its checkpoint's step."""
+    forget(path)
     rows = [",".join(COLUMNS)]
     if step:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -62,6 +64,7 @@ def append_metrics(path: Path, row: Sequence[object]) -> None:
 
 def read_metrics(path: Path) -> Curves:
     """Read the metrics.csv of a run."""
+    verify(path)
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

@@ -1,15 +1,20 @@
 """predictive.safetensors: class probabilities and novelty of vectors. NumPy alone."""
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayestriplet.errors import InputError, StateError, reason_of
+from bayestriplet.runs.background import Background
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.lessons import Lessons, make_lessons
+from bayestriplet.runs.row_statistics import KAPPA
 from bayestriplet.runs.students import Floats, FullStudents, RowStudents
+from bayestriplet.runs.taught import Taught, open_taught
+from bayestriplet.runs.teaching import Evidence, Teaching, open_teaching
 from bayestriplet.runs.tensors import check_format, read_tensors, write_tensors
 
 FORMATS: dict[str, type[FullStudents] | type[RowStudents]] = {"1": FullStudents, "2": RowStudents}
@@ -33,6 +38,9 @@ class Predictive:
     temperature: float
     held_out: Floats  # (V,) novelty scores of the validation items, ascending
     reading: dict[str, float] = field(default_factory=dict)  # what was chosen on validation items
+    background: Background | None = None  # that novelty is measured against
+    lessons: Lessons | None = None  # the classes that were taught
+    evidence: Evidence = field(default_factory=Evidence)  # that novelty rests on
 
     @classmethod
     def load(cls, path: Path) -> "Predictive":
@@ -49,7 +57,8 @@ class Predictive:
                 encoder=metadata["encoder"],
                 temperature=temperature,
                 reading=json.loads(metadata.get("reading", "{}")),
-                **{name: arrays.pop(name) for name in OF_CLASSES},
+                log_prior=arrays.pop("log_prior"),
+                held_out=arrays.pop("held_out"),
                 students=FORMATS[metadata["format"]](**arrays),
             )
             _check(found)
@@ -76,6 +85,12 @@ class Predictive:
         """D, the length of a vector."""
         return self.students.dim
 
+    @property
+    def known_classes(self) -> frozenset[str]:
+        """The classes with items, trained or taught."""
+        known = np.flatnonzero(np.isfinite(self.log_prior))
+        return frozenset(self.classes[k] for k in known)
+
     def probabilities(self, vectors: ArrayLike) -> Floats:
         """Return the probability (N, K) of each class for vectors (N, D) (docs/method.md, eq. 8)."""
         return np.exp(self.log_probabilities(vectors))
@@ -85,7 +100,10 @@ class Predictive:
         return self._both(vectors)[0]
 
     def novelty_scores(self, vectors: ArrayLike) -> Floats:
-        """Return -log sum_k pi_k p_k^(1/T) (N,): the larger, the less any class explains a vector."""
+        """Return the scores (N,) of eq. (20): the larger, the less any class explains a vector.
+
+        Without a background, -log sum_k pi_k p_k^(1/T).
+        """
         return self._both(vectors)[1]
 
     def novelty(self, vectors: ArrayLike) -> Floats:
@@ -102,9 +120,13 @@ class Predictive:
 
     def _both(self, vectors: ArrayLike) -> tuple[Floats, Floats]:
         """Return log probabilities (N, K) and novelty scores (N,)."""
-        joint = self._log_joint(vectors)
+        x = _check_vectors(vectors, self.dim)
+        joint = self._log_joint(x)
         evidence = np.logaddexp.reduce(joint, 1)  # (N,)
-        return joint - evidence[:, None], -evidence
+        scores = -evidence
+        if self.background is not None:
+            scores = self.background.score(scores, self.background.surprise(x, self.temperature))
+        return joint - evidence[:, None], scores
 
     def _percentages(self, scores: Floats) -> Floats:
         if not len(self.held_out):
@@ -112,20 +134,107 @@ class Predictive:
         below, up_to = (np.searchsorted(self.held_out, scores, side) for side in ("left", "right"))
         return 50.0 * (below + up_to) / len(self.held_out)
 
-    def _log_joint(self, vectors: ArrayLike) -> Floats:
+    def _log_joint(self, x: Floats) -> Floats:
         """Return log pi_k + log p_k(x) / T (N, K), in blocks of bounded size."""
-        x = _check_vectors(vectors, self.dim)
         out = np.full((len(x), len(self.classes)), -np.inf)
-        known = np.flatnonzero(np.isfinite(self.log_prior))
+        known = np.isfinite(self.log_prior)
+        known[len(self.students.freedom) :] = False
+        if self.lessons is not None:
+            known[self.lessons.columns] = False
+        trained = np.flatnonzero(known)
         for start in range(0, len(x), BLOCK):
             part = slice(start, start + BLOCK)
-            density = self.students.log_density(x[part], known)
-            out[part, known] = density / self.temperature + self.log_prior[known]
+            density = self.students.log_density(x[part], trained)
+            out[part, trained] = density / self.temperature + self.log_prior[trained]
+            if self.lessons is not None:
+                columns = self.lessons.columns
+                out[part, columns] = self.lessons.log_scores(x[part]) + self.log_prior[columns]
         return out
 
+    def rescored(self, teaching: Teaching, trained: "Predictive") -> Floats:
+        """Return the novelty scores (V,) of the kept validation items, ascending.
 
-def open_predictive(run: RunFolder, fingerprint: str) -> Predictive | None:
-    """Return the predictive of a run whose encoder has this fingerprint; None where it keeps none."""
+        ``trained`` is this before it was taught. Where no trained class has changed, what the file keeps of
+        these is used.
+        """
+        lessons, old = self.lessons, np.isfinite(trained.log_prior)
+        shift = self.log_prior[: len(old)][old] - trained.log_prior[old]
+        new = lessons is not None and not np.isin(lessons.columns, np.flatnonzero(old)).any()
+        if lessons is None or not new or teaching.explained is None or np.ptp(shift) > 1e-9:
+            return np.sort(self.novelty_scores(teaching.validation))
+        x = _check_vectors(teaching.validation, self.dim)
+        taught = lessons.log_scores(x) + self.log_prior[lessons.columns]
+        scores = -np.logaddexp(teaching.explained + shift[0], np.logaddexp.reduce(taught, 1))
+        if self.background is not None:
+            scores = self.background.score(scores, self.background.surprise(x, self.temperature))
+        return np.sort(scores)
+
+    def draw_log_joint(self, vectors: ArrayLike, draws: int, rng: np.random.Generator) -> Floats:
+        """Return log pi_k + log p_k(x | mean) / T (S, N, K), the means drawn from their posterior (6).
+
+        A mean lies off its expectation by 1 / (kappa_n + 1) of the predictive's spread: of that, the part
+        along x - m_n and the length of the rest are drawn, which is all that a density depends on.
+        """
+        x = _check_vectors(vectors, self.dim)
+        joint = self._log_joint(x)  # (N, K)
+        power, peak, freedom, count = self._parts()
+        known = np.isfinite(joint).all(0)
+        out = np.full((draws, *joint.shape), -np.inf)
+        nu, size = freedom[known], 1 + KAPPA + count[known]  # kappa_n + 1
+        decay = (peak[known] - joint[:, known]) / power[known]
+        distance = nu * np.expm1(np.maximum(2 * decay / (nu + self.dim), 0.0))  # (N, P)
+        spread = np.sqrt(nu / rng.chisquare(nu, (draws, 1, len(nu))) / size)
+        along = np.sqrt(distance) - spread * rng.standard_normal((draws, *distance.shape))
+        across = spread**2 * rng.chisquare(max(self.dim - 1, 1e-9), (draws, *distance.shape))
+        shifted = (np.square(along) + across) * size / (size - 1)
+        lost = (nu + self.dim) / 2 * np.log1p(shifted / nu) - self.dim / 2 * np.log(size / (size - 1))
+        out[:, :, known] = peak[known] - power[known] * lost
+        return out
+
+    def _parts(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the power, log joint at the mean, freedom and count (K,) of every class."""
+        number, trained = len(self.classes), len(self.students.freedom)
+        power, peak = np.full(number, 1 / self.temperature), np.full(number, -np.inf)
+        freedom, count = np.ones(number), np.ones(number)
+        freedom[:trained] = self.students.freedom
+        peak[:trained] = self.students.peak / self.temperature
+        count[:trained] = self.students.freedom - self.reading.get("weight", 0.0) - 2
+        if self.lessons is not None:
+            own, columns = self.lessons, self.lessons.columns
+            power[columns], freedom[columns] = own.power, own.students.freedom
+            peak[columns] = own.students.peak * own.power + own.shift
+            count[columns] = own.count
+        return power, peak + self.log_prior, freedom, np.maximum(count, KAPPA)
+
+    def taught(self, run: RunFolder, teaching: Teaching, taught: Taught) -> "Predictive":
+        """Return this, which was never taught anything, with what was taught."""
+        if not taught.classes and not taught.weights:
+            return self
+        names = (*self.classes, *(one for one in taught.classes if one not in self.classes))
+        trained = np.isfinite(self.log_prior)
+        weights = np.zeros(len(names))
+        weights[: len(trained)] = np.exp(self.log_prior)
+        average = 1 / trained.sum()
+        for name in taught.classes:
+            if not weights[names.index(name)]:
+                weights[names.index(name)] = average
+        for name, value in taught.weights.items():
+            weights[names.index(name)] = value * average
+        lessons = None
+        if taught.classes:
+            entropy = float(self.students.entropy[trained].mean())
+            lessons = make_lessons(run, names, trained, teaching, taught, self.temperature, entropy)
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(weights / weights.sum())
+        held_out = self.held_out if taught.held_out is None else taught.held_out
+        return replace(self, classes=names, log_prior=log_prior, lessons=lessons, held_out=held_out)
+
+
+def open_predictive(run: RunFolder, fingerprint: str, *, taught: bool = True) -> Predictive | None:
+    """Return the predictive of a run whose encoder has this fingerprint; None where it keeps none.
+
+    Without ``taught``, as it was trained.
+    """
     if not run.predictive.is_file():
         return None
     predictive = Predictive.load(run.predictive)
@@ -134,7 +243,21 @@ def open_predictive(run: RunFolder, fingerprint: str) -> Predictive | None:
             f"{run.predictive} is of another network than the encoder: `bayestriplet export {run.path}` "
             "brings encoder.onnx up to date; if that does not help, train again"
         )
-    return predictive
+    predictive = with_background(predictive, run)
+    if not taught or not run.taught.is_file():
+        return predictive
+    found = open_taught(run, fingerprint, predictive.dim)
+    return predictive.taught(run, open_teaching(run, fingerprint, predictive.reading), found)
+
+
+def with_background(predictive: Predictive, run: RunFolder) -> Predictive:
+    """Return a run's predictive with what novelty is measured against, where the run keeps it."""
+    if not run.teaching.is_file():
+        return replace(predictive, evidence=Evidence(len(predictive.held_out)))
+    teaching = open_teaching(run, predictive.encoder, predictive.reading)
+    return replace(
+        predictive, background=teaching.background, held_out=teaching.held_out, evidence=teaching.evidence
+    )
 
 
 def _names(found: object) -> tuple[str, ...]:

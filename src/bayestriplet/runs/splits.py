@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayestriplet.atomic import write_text
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.data.regimes import hold_out
 from bayestriplet.data.sources import open_data
 from bayestriplet.errors import DataError, InputError
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.runs.checksums import record_text, verify
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.inputs import check_inputs, check_kind
 
@@ -42,11 +42,12 @@ def write_splits(run: RunFolder, images: LabelledImages) -> None:
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     writer.writerows((name, *one) for name, one in memberships(images).items())
-    write_text(run.splits, text.getvalue())
+    record_text(run.splits, text.getvalue())
 
 
 def read_splits(run: RunFolder) -> dict[str, Membership]:
     """Return label, split and group of every item of a run, by id."""
+    verify(run.splits)
     try:
         with run.splits.open(newline="", encoding="utf-8") as file:
             return {

@@ -32,6 +32,16 @@ class FullStudents:
         whole = (number, dim, dim)
         return {"mean": (number, dim), "whitening": whole, "log_normaliser": (number,), "freedom": (number,)}
 
+    @property
+    def peak(self) -> Floats:
+        """The log densities (K,) at the means."""
+        return self.log_normaliser
+
+    @property
+    def entropy(self) -> Floats:
+        """The differential entropies (K,) (docs/method.md, eq. 19)."""
+        return entropies(self.log_normaliser, self.freedom, self.dim)
+
     def log_density(self, x: Floats, classes: NDArray[np.int64]) -> Floats:
         """Return the log densities (N, P) of vectors (N, D) in some of the classes (P,)."""
         rows, dim = max(1, BLOCK_CELLS // self.mean.size), self.mean.shape[1]
@@ -72,6 +82,16 @@ class RowStudents:
         dim, rank = self.center.shape[-1], self.rows.shape[1] if self.rows.ndim == 3 else 0
         per_class = {"center": (dim,), "variance": (dim,), "rows": (rank, dim), "spread": (), "freedom": ()}
         return {"axes": (dim, dim)} | {name: (number, *shape) for name, shape in per_class.items()}
+
+    @property
+    def peak(self) -> Floats:
+        """The log densities (K,) at the means."""
+        return self._log_normaliser
+
+    @property
+    def entropy(self) -> Floats:
+        """The differential entropies (K,)."""
+        return entropies(self._log_normaliser, self.freedom, self.dim)
 
     def log_density(self, x: Floats, classes: NDArray[np.int64]) -> Floats:
         """Return the log densities (N, P) of vectors (N, D) in some of the classes (P,)."""
@@ -120,5 +140,28 @@ class RowStudents:
         dim = self.rows.shape[2]
         diagonal = self._capacity.diagonal(axis1=1, axis2=2)
         log_volume = np.log(self.variance).sum(1) / 2 + np.log(diagonal).sum(1)
-        tail = np.array([math.lgamma((nu + dim) / 2) - math.lgamma(nu / 2) for nu in self.freedom])
-        return tail - dim / 2 * np.log(self.freedom * np.pi * self.spread) - log_volume
+        return peaks(log_volume + dim / 2 * np.log(self.spread), self.freedom, dim)
+
+
+def peaks(log_volume: Floats, freedom: Floats, dim: int) -> Floats:
+    """Return the log densities (K,) of t distributions at their means, given log |scale|^(1/2) (K,)."""
+    tail = np.array([math.lgamma((nu + dim) / 2) - math.lgamma(nu / 2) for nu in freedom])
+    return tail - dim / 2 * np.log(freedom * np.pi) - log_volume
+
+
+def entropies(log_normaliser: Floats, freedom: Floats, dim: int) -> Floats:
+    """Return the differential entropies (K,) of t distributions with these log densities at their means."""
+    tail = np.array([digamma((nu + dim) / 2) - digamma(nu / 2) for nu in freedom])
+    return (freedom + dim) / 2 * tail - log_normaliser
+
+
+def digamma(x: float) -> float:
+    """Return the derivative of log gamma at x > 0: by its recurrence up to 10, there by Stirling's series."""
+    low = 0.0
+    while x < 10:
+        low, x = low - 1 / x, x + 1
+    inverse = 1 / x**2
+    series = 0.0
+    for factor in (1 / 132, 1 / 240, 1 / 252, 1 / 120, 1 / 12):
+        series = inverse * (factor - series)
+    return low + math.log(x) - 1 / (2 * x) - series

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from bayestriplet.atomic import write_bytes
 from bayestriplet.errors import InputError, reason_of
+from bayestriplet.runs.checksums import record_bytes, verify
 
 Tensors = dict[str, NDArray[Any]]
 ALIGNMENT = 8  # bytes, of the header
@@ -21,7 +21,7 @@ ALIGNMENT = 8  # bytes, of the header
 def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Write tensors by name and metadata; equal ones become equal files."""
     content = save({name: np.asarray(value, order="C") for name, value in tensors.items()}, dict(metadata))
-    write_bytes(path, _in_order(content))
+    record_bytes(path, _in_order(content))
 
 
 def _in_order(content: bytes) -> bytes:
@@ -34,6 +34,7 @@ def _in_order(content: bytes) -> bytes:
 
 def read_tensors(path: Path, what: str) -> tuple[Tensors, dict[str, str]]:
     """Return the tensors and metadata of a file, which is expected to be ``what``, such as "a model"."""
+    verify(path)
     try:
         with safe_open(path, "np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
@@ -43,6 +44,7 @@ def read_tensors(path: Path, what: str) -> tuple[Tensors, dict[str, str]]:
 
 def read_metadata(path: Path, what: str) -> dict[str, str]:
     """Return the metadata of a file alone."""
+    verify(path)
     try:
         with safe_open(path, "np") as file:
             return file.metadata() or {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.convertors import register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -26,32 +27,28 @@ from bayestriplet.retrieval.items import Stored
 from bayestriplet.service.batching import Batcher
 from bayestriplet.service.catalogue import Catalogue, PlacedReply
 from bayestriplet.service.decoding import Decoders
+from bayestriplet.service.described import ERRORS, FORM_ERRORS, PICTURE_ERRORS, SENDER
 from bayestriplet.service.guard import COOKIE, Guard, cookie_of
+from bayestriplet.service.item_ids import ItemConvertor
 from bayestriplet.service.models import (
     SEARCH_FORM,
     Health,
     Info,
     ItemAnswer,
     Map,
-    Message,
     SearchAnswer,
 )  # fmt: skip
 from bayestriplet.service.pages import page_files
 from bayestriplet.service.pictures import read_picture
 from bayestriplet.service.questions import Question
 from bayestriplet.service.refusals import RefusalError, refuse
+from bayestriplet.service.teaching import add_teaching
 from bayestriplet.service.uploads import MOST_BYTES, Asked, Held, read_replay, read_search, write_replay
 
 BATCH = 32  # queries that go through the encoder together
 MOST_GROUPS = 1000  # whose names are sent
 DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
 BUSY_GRACE = 1.0  # seconds that images may take to be decoded when the server stops
-
-ERRORS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Message, "description": "The token is missing or wrong."},
-    404: {"model": Message, "description": "No such item."},
-    409: {"model": Message, "description": "There is no index yet."},
-}
 
 
 class Service:
@@ -95,6 +92,7 @@ class Service:
     def start(self) -> None:
         """Begin what takes a moment, so that the first request need not wait for it."""
         self.decoding.submit(self.decoders.warm_up)
+        self.reading.submit(self.catalogue.warm_up)
 
     def stop_soon(self) -> None:
         """End the decoding of images in a moment: requests that can be answered by then are."""
@@ -110,8 +108,11 @@ class Service:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def make_app(catalogue: Catalogue, token: str | None = None, service: Service | None = None) -> ASGIApp:
+def make_app(
+    catalogue: Catalogue, token: str | None = None, service: Service | None = None, read_only: bool = True
+) -> ASGIApp:
     """Return the whole service as an application for any ASGI server."""
+    register_url_convertor("item", ItemConvertor())
     service = service or Service(catalogue)
     pages = page_files()
 
@@ -130,6 +131,7 @@ def make_app(catalogue: Catalogue, token: str | None = None, service: Service | 
     app.add_exception_handler(RequestValidationError, _refuse_parameter)
     _add_pages(app, pages)
     _add_api(app, service, token)
+    add_teaching(app, service, read_only)
     return Guard(app, token)
 
 
@@ -161,7 +163,7 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     async def healthz() -> Response:
         return JSONResponse({"status": "ok"})
 
-    @app.post("/api/session", status_code=204, responses={401: ERRORS[401]}, summary="Get the page's cookie")
+    @app.post("/api/session", status_code=204, responses=SENDER, summary="Get the page's cookie")
     async def session() -> Response:
         response = Response(status_code=204)
         if token is not None:
@@ -178,16 +180,16 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
 
     @app.post(
         "/api/search", response_model=SearchAnswer, summary="The items nearest to an image or an item",
-        responses={**ERRORS, 413: {"model": Message, "description": "The upload is too large."},
-                   422: {"model": Message, "description": "What was asked for cannot be."}},
-        openapi_extra={"requestBody": SEARCH_FORM},
+        responses={**ERRORS, **FORM_ERRORS}, openapi_extra={"requestBody": SEARCH_FORM},
     )  # fmt: skip
     async def search(request: Request) -> Response:
         with service.held.upload() as add:
             placed, thumbnail = await service.search(await read_search(request, add))
         return JSONResponse(_to_json(placed, thumbnail))
 
-    @app.get("/api/items/{id:path}/image", responses=ERRORS, summary="The picture of an item")
+    @app.get(
+        "/api/items/{id:item}/image", responses={**ERRORS, **PICTURE_ERRORS}, summary="The picture of an item"
+    )
     async def image(
         id: str,  # noqa: A002
         request: Request,
@@ -206,7 +208,7 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
             raise RefusalError(HTTPStatus.NOT_FOUND, f"{id[:200]} is a vector, which has no picture")
         return Response(content, headers=headers, media_type=picture_type(content))
 
-    @app.get("/api/items/{id:path}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
+    @app.get("/api/items/{id:item}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
     async def item(id: str) -> Response:  # noqa: A002
         stored: Stored = await service.items.ask(id)
         edition = await service.call(catalogue.edition)
@@ -217,7 +219,7 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
 
 def _describe(catalogue: Catalogue) -> dict[str, Any]:
     edition = catalogue.edition()
-    encoder = edition.index.encoder
+    encoder, predictive = edition.index.encoder, edition.index.predictive
     return {
         "run": catalogue.run.resolve().name,
         "version": __version__,
@@ -227,7 +229,7 @@ def _describe(catalogue: Catalogue) -> dict[str, Any]:
         "labels": dict(sorted(edition.labels.items())),
         "groups": edition.groups[:MOST_GROUPS],
         "group_count": len(edition.groups),
-        "classes": list(encoder.classes),
+        "classes": list(encoder.classes if predictive is None else predictive.classes),
         "size": encoder.size,
         "channels": encoder.channels,
         "dim": encoder.dim,

@@ -1,17 +1,23 @@
 """The index that is served: always its last version, and what the page needs to know of it."""
 
+import math
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bayestriplet.errors import StateError
+from bayestriplet.errors import BayesTripletError, StateError
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.items import Item, Stored
+from bayestriplet.retrieval.stores import open_store
 from bayestriplet.service.mapping import MOST_ITEMS, MapMaker
 from bayestriplet.service.places import Places
 from bayestriplet.service.questions import Question, Reply, answer_all
 
+GLANCE = 0.1  # seconds that a request waits for a new version of the index, if it is the first to see it
+RETRY = 1.0  # seconds after which a version that could not be opened is tried again
 EXAMPLES = 10  # items offered to begin with, one a label
 
 
@@ -53,36 +59,91 @@ class PlacedReply:
     version: str
 
 
+class Opening:
+    """A version of the index that a thread of its own makes ready."""
+
+    def __init__(self, version: str, work: Callable[[str], Edition]) -> None:
+        self.version, self.work = version, work
+        self.edition: Edition | None = None
+        self.error: Exception | None = None
+        self.ended = math.inf
+        self._done = threading.Event()
+        threading.Thread(target=self._run, name="open-index", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.edition = self.work(self.version)
+        except Exception as error:  # for whoever asks
+            self.error = error
+        self.ended = time.monotonic()
+        self._done.set()
+
+    def is_for(self, version: str) -> bool:
+        """Return whether it makes this version ready; one that failed is tried again in a moment."""
+        return self.version == version and (self.error is None or time.monotonic() - self.ended < RETRY)
+
+    def wait(self, seconds: float | None) -> Edition | None:
+        """Return the version once it is ready, or None if it takes longer."""
+        self._done.wait(seconds)
+        if self.error is not None:
+            raise self.error
+        return self.edition
+
+
 class Catalogue:
-    """A run's index. Every call looks whether there is a new version first; any thread may call."""
+    """A run's index. Every call looks whether there is a new version first; any thread may call.
+
+    While a new version is made ready, which takes a while for a large one, the last one answers.
+    """
 
     def __init__(self, run: Path, store: str | None = None) -> None:
         self.run, self.store = run, store
         self.index = Index.open(run, store)
+        self._source = self.index.store
         self.maps = MapMaker(run / "maps")
         self._edition: Edition | None = None
+        self._opening: Opening | None = None
         self._lock = threading.Lock()
 
     def edition(self) -> Edition:
-        """Return the last version; the error of there being none says how to make one."""
+        """Return the last version that is ready; the error of there being none says how to make one."""
+        version = self._source.version()
+        if version is None:
+            raise StateError(f"{self.run} has no index yet: `bayestriplet index {self.run} IMAGES` makes one")
         with self._lock:
-            version = self.index.store.version()
-            if version is None:
-                raise StateError(
-                    f"{self.run} has no index yet: `bayestriplet index {self.run} IMAGES` makes one"
-                )
-            if self._edition is None or self._edition.version != version:
-                self._edition = self._open(version)
-            return self._edition
+            last, opening = self._edition, self._opening
+            if last is not None and last.version == version:
+                return last
+            begun = opening is None or not opening.is_for(version)
+            if opening is None or begun:
+                opening = self._opening = Opening(version, self._open)
+        # Whoever finds it first waits a moment: most versions are ready by then.
+        patience = None if last is None else GLANCE if begun else 0.0
+        return opening.wait(patience) or self._last()
+
+    def _last(self) -> Edition:
+        if self._edition is None:
+            raise StateError(f"{self.run} has no index yet")
+        return self._edition
 
     def _open(self, version: str) -> Edition:
-        store = self.index.store
-        if store.fingerprint() != self.index.encoder.fingerprint:  # made anew, with another network
-            self.index = Index.open(self.run, self.store)
-            store = self.index.store
-        groups = sorted(filter(None, store.groups()))
-        sample = store.sample(MOST_ITEMS)
-        return Edition(self.index, version, store.labels(), groups, sample, store.prepare())
+        """Make a version ready, with a connection of its own: the last one answers meanwhile."""
+        index = Index(self.run, self.index.encoder, open_store(self.run, self.store), self.index.live)
+        if index.store.fingerprint() != self.index.encoder.fingerprint:  # made anew, with another network
+            index = Index.open(self.run, self.store)
+        index.store = store = index.store.pinned()
+        how, groups = store.prepare(), sorted(filter(None, store.groups()))
+        version = store.version() or version  # it may have changed again meanwhile
+        edition = Edition(index, version, store.labels(), groups, store.sample(MOST_ITEMS), how)
+        with self._lock:
+            self._edition, self.index = edition, index
+        return edition
+
+    def warm_up(self) -> None:
+        """Open the index and load its database, so that no request has to wait for that."""
+        with suppress(BayesTripletError):  # whoever asks is told
+            self._source.sets()
+            self.edition()
 
     def places(self) -> Places | None:
         """Return the map as far as it is made."""

@@ -1,4 +1,4 @@
-"""Connections that ask for nothing are closed, and there are never too many of them."""
+"""Connections that ask for nothing are closed, and make room for others before there are too many."""
 
 import logging
 import time
@@ -10,10 +10,10 @@ from bayestriplet.service.logs import log
 
 PAUSE = 10.0  # seconds without a whole request after which a connection is closed
 LONGEST = 30  # such pauses that an answer may take to be sent and read
-MOST = 256  # connections with a request that is answered; others get 503
-MOST_OPEN = 512  # connections; others are closed at once
+MOST_OPEN = 512  # connections; for a further one the one is closed that has waited longest for its client
 QUIET = 60.0  # seconds between two lines of the log about refused connections
-REFUSALS = ("Exceeded concurrency limit", "socket.accept() out of system resource")
+ANSWER = 3
+REFUSALS = ("socket.accept() out of system resource",)
 
 
 class RarelyLogged(logging.Filter):
@@ -44,13 +44,27 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin, unless there are too many."""
         super().connection_made(transport)
+        self._since = self.loop.time()
         self._looked_at: object = None
         self._looks = 0
         self._timer = self.loop.call_later(PAUSE, self._look)
         if len(self.connections) > MOST_OPEN:
             if RARELY.is_due():
                 log.warning("connections refused", extra={"open": len(self.connections)})
-            transport.abort()
+            others = (
+                one for one in self.connections if isinstance(one, BoundedConnection) and one is not self
+            )
+            waiting = [one for one in others if one.expects < ANSWER]
+            min(waiting, key=lambda one: (one.expects, one._since), default=self).transport.abort()
+
+    @property
+    def expects(self) -> int:
+        """What comes next: a first request, another one, the rest of a request, or the ANSWER."""
+        if self.cycle is None:
+            return 0
+        if self.cycle.response_complete:
+            return 1
+        return 2 if self.cycle.more_body else ANSWER
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""

@@ -108,7 +108,7 @@ class Guard:
         finally:
             took = round(1e3 * (time.perf_counter() - began), 1)
             # The pattern of the address, not the address: ids may be names of patients.
-            route = getattr(scope.get("route"), "path", "").replace(":path", "")
+            route = getattr(scope.get("route"), "path", "").replace(":item", "")
             fields = {"method": scope["method"], "route": route, "status": status, "ms": took}
             log.info("request", extra=fields)
 

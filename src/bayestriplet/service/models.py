@@ -30,7 +30,9 @@ class SearchAnswer(BaseModel):
     probabilities: dict[str, float] | None
     novelty: float | None = Field(description="Percentage of held-out items that are less novel.")
     excluded_group: str | None = Field(description="The group whose items were left out.")
-    unlike: bool = Field(description="Whether the query is unlike anything indexed.")
+    unlike: bool = Field(description="Whether the query is unlike the known classes.")
+    against: str = Field(description="Which classes novelty is about: trained on, or trained on or taught.")
+    evidence: str = Field(description="What novelty rests on, where that is little.")
     place: tuple[float, float] | None = Field(description="Of the query in the map.")
     index: str = Field(description="Version of the index; it changes with every change.")
     replay: str = Field(description="Sent in place of the image, asks the same again.")
@@ -91,6 +93,21 @@ class Info(BaseModel):
     most_pixels: int
 
 
+class KnownClass(BaseModel):
+    """A class, with how many items it was trained on and taught."""
+
+    name: str
+    trained: int
+    taught: int
+
+
+class Classes(BaseModel):
+    """All classes, and whether more can be taught here."""
+
+    writable: bool
+    classes: list[KnownClass]
+
+
 class Message(BaseModel):
     """Why a request was not met, in words."""
 
@@ -132,6 +149,27 @@ SEARCH_FORM = {
                         "description": "Leave out items of this group; empty for none. "
                         "If not given, the item's own, unless group is given.",
                     },
+                },
+            }
+        }
+    },
+}
+
+TEACH_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["label", "replays"],
+                "properties": {
+                    "label": {"type": "string", "description": "The class, new or known."},
+                    "replays": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "What earlier answers gave: the pictures to teach.",
+                    },
+                    "undo": {"type": "boolean", "default": False, "description": "Take them out again."},
                 },
             }
         }

@@ -17,26 +17,29 @@ Announce = Callable[[str, bool], None]
 
 
 def serve(
-    run: Path, *, store: str | None, host: str, port: int, token: str | None, announce: Announce
-) -> None:
-    """Serve a run until SIGINT or SIGTERM.
+    run: Path, *, store: str | None, host: str, port: int, token: str | None, announce: Announce,
+    read_only: bool | None = None,
+) -> None:  # fmt: skip
+    """Serve a run until SIGINT or SIGTERM; ``read_only`` by default where other machines reach it.
 
     Once it answers, ``announce`` is called with its address and whether there is an index.
     """
     _check(host, port, token)
     listening = _listen(host, port)
     with listening:
-        _run(run, store, listening, token, announce)
+        refuses = not is_loopback(host) if read_only is None else read_only
+        _run(run, store, listening, token, announce, refuses)
 
 
 def _run(
-    run: Path, store: str | None, listening: socket.socket, token: str | None, announce: Announce
-) -> None:
+    run: Path, store: str | None, listening: socket.socket, token: str | None, announce: Announce,
+    read_only: bool,
+) -> None:  # fmt: skip
     import uvicorn
 
     from bayestriplet.service.app import Service, make_app
     from bayestriplet.service.catalogue import Catalogue
-    from bayestriplet.service.connections import MOST, BoundedConnection, limit_log
+    from bayestriplet.service.connections import BoundedConnection, limit_log
 
     catalogue = Catalogue(run, store)
     service = Service(catalogue)
@@ -54,9 +57,10 @@ def _run(
     start_logging()
     limit_log()
     config = uvicorn.Config(
-        make_app(catalogue, token, service), log_config=None, access_log=False, server_header=False,
+        make_app(catalogue, token, service, read_only), log_config=None, access_log=False,
+        server_header=False,
         lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=KEEP_ALIVE,
-        http=BoundedConnection, limit_concurrency=MOST, h11_max_incomplete_event_size=LONGEST_HEAD,
+        http=BoundedConnection, h11_max_incomplete_event_size=LONGEST_HEAD,
     )  # fmt: skip
     # The server stops on these signals and raises them again, for whoever was there before: nobody.
     for one in (signal.SIGINT, signal.SIGTERM):

@@ -3,9 +3,9 @@
 import torch
 from lightning.pytorch import Trainer
 
-from bayestriplet.atomic import replacing
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import InputError, reason_of
+from bayestriplet.runs.checksums import recorded, verify
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.training.module import CHECKPOINT_FORMAT
 
@@ -16,7 +16,7 @@ def save_checkpoint(trainer: Trainer, run: RunFolder) -> None:
         trainer.save_checkpoint(run.checkpoint)
         return
     try:
-        with replacing(run.checkpoint) as partial:
+        with recorded(run.checkpoint) as partial:
             trainer.save_checkpoint(partial)
     except RuntimeError as error:  # torch's own for a full disk
         raise InputError(f"{run.checkpoint} cannot be written: {reason_of(error)}") from None
@@ -45,6 +45,7 @@ def check_resumable(run: RunFolder, before: TrainConfig, config: TrainConfig) ->
 
 def read_step(run: RunFolder) -> int:
     """Return the step of a run's checkpoint."""
+    verify(run.checkpoint)
     try:
         state = torch.load(run.checkpoint, map_location="cpu", weights_only=True)
         step, found = int(state["global_step"]), state.get("bayestriplet_format")

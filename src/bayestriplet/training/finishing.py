@@ -7,23 +7,24 @@ from typing import Any
 
 import torch
 
-from bayestriplet.atomic import replacing, write_bytes
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.vectors import describe_vectors
-from bayestriplet.errors import InputError, MissingDependencyError
+from bayestriplet.errors import InputError, MissingDependencyError, WriteError
 from bayestriplet.evaluation.bootstrap import scores_to_json
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.encoders import save_encoder
 from bayestriplet.evaluation.evaluate import ItemSet, Vectors
 from bayestriplet.evaluation.galleries import GalleryScores
 from bayestriplet.evaluation.predictive_of import fit_predictive
+from bayestriplet.evaluation.teaching_fit import fit_teaching
 from bayestriplet.model.backbone import OnnxFeatures
 from bayestriplet.model.encoder import Encoder, HeadEncoder
 from bayestriplet.model.onnx_export import export_onnx
 from bayestriplet.model.onnx_file import read_checked
 from bayestriplet.posterior.posterior import ClassPosterior
+from bayestriplet.runs.checksums import record_bytes, recorded
 from bayestriplet.runs.encoder_files import fingerprint_of, onnx_metadata
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.posterior import write_posterior as write_posterior_file
@@ -52,17 +53,18 @@ class Outcome:
         return self.encoder.cpu().eval()
 
     def results(
-        self, config: TrainConfig, images: LabelledImages, found: "Measured | None"
+        self, config: TrainConfig, images: LabelledImages, found: "Measured | None", measure: bool = True
     ) -> dict[str, Any]:
-        """Return what results.json holds."""
+        """Return what results.json holds; without ``measure`` the test items are still to be measured."""
         validation = self.validation
+        ended = "finished" if measure else "unmeasured"
         return {
             "data": images.name,
             "classes": list(images.classes),
             **({"input": describe_vectors(images)} if images.length else {}),
             "method": config.method,
             "seed": config.seed,
-            "status": "interrupted" if self.stopped_by else "finished",
+            "status": "interrupted" if self.stopped_by else ended,
             "stopped_by": self.stopped_by or None,
             "steps": self.steps,
             "best_step": validation.best_step,
@@ -133,14 +135,23 @@ def write_posterior(
         posterior.update(torch.from_numpy(train.vectors[part]), torch.from_numpy(train.labels[part]))
     state = {name: value.numpy() for name, value in posterior.state_dict().items()}
     write_posterior_file(run.posterior, classes, posterior.prior, state)
-    fit_predictive(posterior, classes, digest, train, val, progress).save(run.predictive)
+    predictive = fit_predictive(posterior, classes, digest, train, val, progress)
+    predictive.save(run.predictive)
+    report(progress, "Fitting the prior of new classes", 0, 0)
+    known = (posterior.seen > 0).numpy()[val.labels]
+    fit_teaching(predictive, train, val.take(known), val.take(~known)).save(run.teaching)
 
 
 def write_onnx(run: RunFolder, encoder: Encoder, on_event: OnEvent) -> None:
-    """Write the encoder for searching; a training is worth keeping also where that cannot be done."""
+    """Write the encoder for searching; a training is worth keeping also where that cannot be done.
+
+    A disk that is full is another matter: nothing else would be written either.
+    """
     on_event(PhaseEvent("Exporting the encoder", 0, 0))
     try:
         export(run, encoder)
+    except WriteError:
+        raise
     except (InputError, MissingDependencyError) as error:
         run.encoder.unlink(missing_ok=True)  # of an earlier network of this run
         on_event(WarningEvent(str(error)))
@@ -151,6 +162,6 @@ def export(run: RunFolder, encoder: Encoder) -> None:
     metadata = onnx_metadata(encoder.info, fingerprint_of(run.model))
     if isinstance(encoder.backbone, OnnxFeatures) and encoder.backbone.file.path != run.backbone:
         file = encoder.backbone.file
-        write_bytes(run.backbone, read_checked(file.path, file.sha256))
-    with replacing(run.encoder) as partial:
+        record_bytes(run.backbone, read_checked(file.path, file.sha256))
+    with recorded(run.encoder) as partial:
         export_onnx(encoder, metadata, partial)

@@ -1,5 +1,7 @@
 """Training batches: read, made into tensors and varied in worker processes."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from bayestriplet.data.augment import augment
 from bayestriplet.data.batches import Batches
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.vectors import LabelledFeatures
+from bayestriplet.errors import InputError, ProcessError, reason_of
 from bayestriplet.evaluation.embeddings import as_it_is, to_tensor
 
 Batch = tuple[Tensor, Tensor]
@@ -55,3 +58,12 @@ def make_loader(images: TrainingImages, batches: Batches, config: TrainConfig) -
         collate_fn=as_it_is,
         generator=torch.Generator(),  # its own, so that the criterion's draws do not depend on the loader
     )
+
+
+def explain(error: OSError | RuntimeError, folder: Path) -> Exception:
+    """Return what an error of a training in this folder means: a loading process died, or a full disk."""
+    if isinstance(error, ConnectionError) or "DataLoader worker" in str(error):
+        return ProcessError("a process that loads images was killed; fewer --workers need less memory")
+    if isinstance(error, OSError):
+        return InputError(f"{folder} cannot be written: {reason_of(error)}")
+    return error

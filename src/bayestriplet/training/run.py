@@ -14,25 +14,25 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.data.audit import data_warnings
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.depth import FULL
-from bayestriplet.data.vectors import LabelledVectors, describe_vectors
+from bayestriplet.data.vectors import describe_vectors
 from bayestriplet.errors import DataError, DivergenceError, InputError, ProcessError
 from bayestriplet.evaluation.bootstrap import Scores
-from bayestriplet.evaluation.embeddings import pixel_statistics
 from bayestriplet.evaluation.evaluate import Vectors, embed_with, embedders, remember, select_items
 from bayestriplet.evaluation.features import VIEWS, with_features
 from bayestriplet.evaluation.galleries import Gallery, list_galleries, measure_galleries
-from bayestriplet.evaluation.weights import find_weights, is_official, statistics_of
+from bayestriplet.evaluation.weights import find_weights
 from bayestriplet.model.encoder import Encoder, HeadEncoder
-from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import split_output
 from bayestriplet.model.principal import chosen_items, start_at_components
+from bayestriplet.runs.checksums import record_as_it_is
 from bayestriplet.runs.encoder_files import fingerprint
-from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.folder import RunFolder, check_begun
 from bayestriplet.runs.lock import alone
 from bayestriplet.runs.splits import check_unchanged, write_splits
 from bayestriplet.runs.unfreezing import refuse_trained_items
 from bayestriplet.training.callbacks import StepLog, Validation
 from bayestriplet.training.checkpoint import check_resumable
+from bayestriplet.training.describing import describe_encoder
 from bayestriplet.training.events import OnEvent, WarningEvent, as_progress, ignore
 from bayestriplet.training.finishing import (
     Measured,
@@ -42,9 +42,9 @@ from bayestriplet.training.finishing import (
     write_onnx,
     write_posterior,
 )
-from bayestriplet.training.loader import TrainingImages, make_loader
+from bayestriplet.training.loader import TrainingImages, explain, make_loader
 from bayestriplet.training.module import EmbeddingModule
-from bayestriplet.training.onnx_start import name_in_files, pixel_values, settle_onnx
+from bayestriplet.training.onnx_start import pixel_values, settle_onnx
 from bayestriplet.training.plan import make_batches, open_images, ranks, resolve
 from bayestriplet.training.processes import Conclude, training_together
 from bayestriplet.training.stopping import Interruption
@@ -54,10 +54,6 @@ from bayestriplet.training.unfreezing import NOTE, unfreeze
 PRETRAINED = (
     "images of 64 pixels or more: a linear head is trained on features of an EfficientNet-Lite0 that was "
     "trained on ImageNet; --from-scratch trains a ResNet-18 from nothing, --head mlp a larger head"
-)
-OWN_STATISTICS = (
-    "the weights are none that are known by their digest: pixels are standardised by the mean and deviation "
-    "of the training images"
 )
 HEAD = "{}: a {} head is trained on them"
 
@@ -122,7 +118,7 @@ class TrainingRun:
     @alone
     def _fit_alone(self, resume: bool) -> None:
         start = self.check_resume() if resume else 0
-        if not resume and self.is_first:
+        if self.is_first and not self.folder.splits.is_file():
             self.folder.write_config(self.config)
             write_splits(self.folder, self.images)
         interruption = Interruption(self.folder)
@@ -144,10 +140,11 @@ class TrainingRun:
 
     def check_resume(self) -> int:
         """Return the step at which the run in the folder can go on, or say why it cannot."""
-        if not self.folder.config.is_file() or not self.folder.splits.is_file():
-            raise InputError(f"{self.folder.path} holds no run to resume: start one with --out")
+        check_begun(self.folder.path)
         before = resolve(self.folder.read_config(), self.images)
         step = check_resumable(self.folder, before, self.config)
+        if not self.folder.splits.is_file():  # killed as it began
+            return 0
         check_unchanged(self.folder, self.images)
         return step
 
@@ -162,12 +159,15 @@ class TrainingRun:
         return DivergenceError(f"{error}; what was measured until then is in {self.folder.metrics}")
 
     @alone
-    def finish(self, only_scores: bool = False, export: bool = True) -> dict[str, Scores] | None:
+    def finish(
+        self, only_scores: bool = False, export: bool = True, measure: bool = True
+    ) -> dict[str, Scores] | None:
         """Write the best encoder, its posterior and the results; return the test scores.
 
         An interrupted training is not scored, but what there is can be used. With
         ``only_scores`` the posterior, the ONNX file and the floors are left out, for runs of which
-        only the network's own scores are wanted. ``export=False`` leaves out the ONNX file alone.
+        only the network's own scores are wanted. ``export=False`` leaves out the ONNX file alone,
+        ``measure=False`` the test items.
         """
         encoder, config = self.outcome.best_encoder(), self.config
         vectors = remember(embed_with(encoder, config.workers or 0, self.progress))
@@ -178,9 +178,10 @@ class TrainingRun:
         if export and not only_scores:
             write_onnx(self.folder, self.whole, self.on_event)
         found = None
-        if not self.outcome.stopped_by and len(self.images.indices("test")):
+        if measure and not self.outcome.stopped_by and len(self.images.indices("test")):
             found = self._measure(encoder, vectors, only_scores)
-        self.folder.write_results(self.outcome.results(config, self.images, found))
+        record_as_it_is(self.folder.metrics)
+        self.folder.write_results(self.outcome.results(config, self.images, found, measure))
         return None if found is None else found.first.rows
 
     def _measure(self, encoder: Encoder | HeadEncoder, vectors: Vectors, only_scores: bool) -> Measured:
@@ -220,8 +221,8 @@ class TrainingRun:
                 ckpt_path = self.folder.checkpoint if start else None
                 loader = make_loader(items, batches, config)
                 trainer.fit(module, loader, ckpt_path=ckpt_path, weights_only=True)
-        except OSError as error:
-            raise InputError(f"{self.folder.path} cannot be written: {error.strerror or error}") from None
+        except (OSError, RuntimeError) as error:
+            raise explain(error, self.folder.path) from None
         stopped_by = interruption.asked if trainer.global_step < module.steps else 0
         self.outcome = Outcome(module.encoder, validation, trainer.global_step, log.seconds, stopped_by)
 
@@ -231,7 +232,7 @@ class TrainingRun:
         if config.unfreeze_from is not None:
             self.whole = unfreeze(config, self.images)
             return self.whole
-        self.whole = Encoder(self._info(), self._find_weights())
+        self.whole = Encoder(describe_encoder(config, self.images, self.on_event), self._find_weights())
         if not config.freeze:
             return self.whole
         views = VIEWS if config.augment else 1
@@ -261,36 +262,3 @@ class TrainingRun:
         for note in notes:
             self.on_event(WarningEvent(str(note.message), is_note=True))
         return module
-
-    def _pixel_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return mean and deviation of the pixels, of which vectors have none."""
-        images, config = self.images, self.config
-        if images.length:
-            return (), ()
-        if config.is_onnx:
-            return pixel_values(config)
-        if is_official(config.backbone or "", config.weights):
-            return statistics_of(config.backbone or "")
-        if config.weights is not None:
-            self.on_event(WarningEvent(OWN_STATISTICS, is_note=True))
-        return pixel_statistics(images, images.indices("train"), config.workers or 0)
-
-    def _info(self) -> EncoderInfo:
-        config, images = self.config, self.images
-        mean, deviation = self._pixel_statistics()
-        return EncoderInfo(
-            backbone=name_in_files(config) if config.is_onnx else config.backbone or "",
-            width=config.width,
-            dim=config.dim,
-            channels=images.channels,
-            size=images.size,
-            mean=mean,
-            deviation=deviation,
-            normalize=bool(config.normalize),
-            classes=images.classes,
-            head=config.head or "none",
-            bits=images.bits,
-            inputs=images.length,
-            source=images.origin if isinstance(images, LabelledVectors) else "",
-            invert=images.invert,
-        )

@@ -52,29 +52,32 @@ class Trial:
 
 
 def run_trials(
-    trials: list[Trial], folder: Path, jobs: int, on_event: OnEvent, images: Path | None = None
-) -> list[dict[str, Any]]:
+    trials: list[Trial], folder: Path, jobs: int, on_event: OnEvent, images: Path | None = None,
+    measure: bool = True,
+) -> list[dict[str, Any]]:  # fmt: skip
     """Return the results of all trials, making those that are not there yet, ``jobs`` at a time.
 
-    Decoded images are kept in the folder ``images`` and read from there by every run.
+    Decoded images are kept in the folder ``images`` and read from there by every run. A search goes by
+    validation items, so its runs need not ``measure`` the test items; one that is wanted with them later is
+    measured then.
     """
     results: dict[str, dict[str, Any]] = {}
     missing = []
     for trial in trials:
         found = read_finished(folder / trial.name)
-        if found is None:
+        if found is None or (measure and found["status"] == "unmeasured"):
             missing.append(trial)
         else:
             results[trial.name] = found
             on_event(TrialEvent(trial.name, trial.config, found, was_there=True))
     if missing:
-        _run_missing(missing, folder, jobs, on_event, results, images)
+        _run_missing(missing, folder, jobs, on_event, results, images, measure)
     return [results[trial.name] for trial in trials]
 
 
 def _run_missing(
     trials: list[Trial], folder: Path, jobs: int, on_event: OnEvent, results: dict[str, dict[str, Any]],
-    images: Path | None,
+    images: Path | None, measure: bool,
 ) -> None:  # fmt: skip
     given = os.environ.get("OMP_NUM_THREADS", "")
     threads = int(given) if given.isdecimal() else max(1, (os.cpu_count() or 1) // jobs)
@@ -87,7 +90,7 @@ def _run_missing(
                 trial = waiting.pop(0)
                 check_disk(folder)
                 on_event(TrialEvent(trial.name, trial.config))
-                running[pool.submit(_run_one, trial.config, folder / trial.name, images)] = trial
+                running[pool.submit(_run_one, trial.config, folder / trial.name, images, measure)] = trial
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 trial = running.pop(future)
@@ -139,7 +142,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_one(config: TrainConfig, path: Path, images: Path | None) -> None:
+def _run_one(config: TrainConfig, path: Path, images: Path | None, measure: bool) -> None:
     """Train in this process, going on with what an interrupted run left."""
     run = TrainingRun(config, path, images=open_images(config, cache=images))
     resume = path.exists()
@@ -158,7 +161,7 @@ def _run_one(config: TrainConfig, path: Path, images: Path | None) -> None:
     else:
         if run.outcome.stopped_by:
             raise InputError(f"{path} was stopped at step {run.outcome.steps}")
-        run.finish(only_scores=True)
+        run.finish(only_scores=True, measure=measure)
 
 
 def read_finished(path: Path) -> dict[str, Any] | None:
@@ -170,7 +173,7 @@ def read_finished(path: Path) -> dict[str, Any] | None:
         results = run.read_results()
     except InputError as error:
         raise InputError(f"{error}; delete {path} to repeat that run") from None
-    return results if results["status"] in ("finished", "diverged") else None
+    return results if results["status"] in ("finished", "unmeasured", "diverged") else None
 
 
 def check_disk(folder: Path) -> None:

@@ -98,7 +98,7 @@ class Search:
     def _measure(self, configs: list[TrainConfig]) -> bool:
         """Train what was not trained yet; return whether there was any."""
         missing = [trial for trial in map(Trial, configs) if trial.name not in self.scores]
-        results = run_trials(missing, self.folder, self.jobs, self.on_event, self.images)
+        results = run_trials(missing, self.folder, self.jobs, self.on_event, self.images, measure=False)
         if missing and all(found["validation_recall@1"] is None for found in results):
             raise InputError("there are no validation items to choose options by: use --no-tune")
         for trial, found in zip(missing, results, strict=True):

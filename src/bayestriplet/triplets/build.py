@@ -12,7 +12,7 @@ from bayestriplet.triplets.baselines import BASELINES, baseline
 from bayestriplet.triplets.criteria import BUNCA, BUT
 
 CONTROLS: dict[str, dict[str, Any]] = {  # what of BUNCA's options a control fixes
-    "vertices": {"spread": 1.0, "noise": 0.0},
+    "vertices": {"spread": 1.0, "noise": 0.0, "handover": False},
     "means": {"spread": 0.0, "noise": 0.0},
     "no-noise": {"noise": 0.0},
 }

@@ -47,6 +47,7 @@ FREE_OPTIONS: dict[str, Any] = {
     "distribution": "normal",
     "structure": "auto",
     "draw_classes": DRAW_CLASSES,
+    "handover": False,
 }
 CORRECTIONS = (
     "recipe='paper' follows the printed algorithm, corrected where it cannot be built: the expected "
@@ -165,8 +166,8 @@ class BUT(_Criterion):
         loss: a loss of pytorch-metric-learning to use instead of the triplet loss.
         generator: of the draws; None uses torch's global one.
         **options: single departures from the recipe: prior, memory, dtype, structure
-            (ClassPosterior), normalize, draws, noise, spread, distribution, draw_classes (TripletSampler),
-            margin, pairing, reduction, squared (triplet_loss).
+            (ClassPosterior), normalize, draws, noise, spread, handover, distribution, draw_classes
+            (TripletSampler), margin, pairing, reduction, squared (triplet_loss).
 
     >>> criterion = BUT(num_classes=10, dim=8)
     >>> loss = criterion(torch.randn(20, 8, requires_grad=True), torch.arange(20) % 10)
@@ -210,10 +211,10 @@ class BUNCA(_Criterion):
         "default": {**METHODS["bunca"].default, "include_positive": True, "reduction": "mean"},
         "paper": {**METHODS["bunca"].paper, "include_positive": True, "reduction": "sum"},
     }
-    # The better one on held-out items; later ablations show no difference to BUT's (docs/results.md).
+    # The best ones among classes never trained on (docs/results.md).
     sampling: ClassVar[dict[str, dict[str, Any]]] = {
         **SAMPLING,
-        "default": SAMPLING["default"] | {"spread": 0.8},
+        "default": SAMPLING["default"] | {"noise": 1.0, "spread": 0.8, "handover": True},
     }
     picks: ClassVar[bool] = False
     corrections: ClassVar[str] = "; the denominator of the NCA loss holds the positive too"

@@ -12,16 +12,20 @@ from bayestriplet.posterior.checks import read_items
 from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.grouping import group_rows
 from bayestriplet.posterior.host import read, send
+from bayestriplet.posterior.latest import Latest
 from bayestriplet.posterior.posterior import DISTRIBUTIONS, EVERYWHERE, ClassPosterior
-from bayestriplet.triplets.joined import Joined, own_points
+from bayestriplet.triplets.joined import Joined, OwnPoints, own_points
 from bayestriplet.triplets.sphere import Vertices, length_of, to_sphere
 from bayestriplet.triplets.triplets import Triplets
 
 DRAWS = ("own", "shared", "joined")
-DRAWS_A_CLASS = 9  # of "joined", where a draw is a negative of every anchor; so many at the most
+DRAWS_A_CLASS = 8  # of "joined", where a draw is a negative of every anchor; so many at the most
 DRAWS_IN_ALL = 512  # of "joined": with many classes, each has fewer draws, but at least
 FEWEST_DRAWS = 2
 LOOKED_AT = 2048  # classes among which a step looks for the nearest, about so many at the most
+
+
+_of_all_classes: Latest[OwnPoints] = Latest()
 
 
 class TripletSampler(nn.Module):
@@ -44,6 +48,8 @@ class TripletSampler(nn.Module):
         spread: moves the centre of a class's draws this share of the way to the class's own vertex
             of a regular simplex, so that classes lie apart from the first step on; 0 leaves
             it at the posterior's mean. Only on the sphere.
+        handover: lets the spread fall as classes come to lie apart elsewhere than at their vertices
+            (docs/method.md, eq. 9c).
 
     """
 
@@ -57,6 +63,7 @@ class TripletSampler(nn.Module):
         noise: float = 1.0,
         normalize: bool = False,
         spread: float = 0.0,
+        handover: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(posterior, ClassPosterior):
@@ -72,10 +79,12 @@ class TripletSampler(nn.Module):
             raise InputError(f"spread must be at most 1; got {spread!r}")
         if spread and not normalize:
             raise InputError("spread needs normalize=True: its vertices are on the unit sphere")
+        self.handover = check_flag("handover", handover) and spread > 0
+        posterior.judges = posterior.judges or self.handover
         self.vertex = Vertices(posterior.num_classes, posterior.dim, posterior.item_mean.dtype)
 
     def extra_repr(self) -> str:
-        names = ("draw_classes", "draws", "distribution", "noise", "normalize", "spread")
+        names = ("draw_classes", "draws", "distribution", "noise", "normalize", "spread", "handover")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(
@@ -161,7 +170,7 @@ class TripletSampler(nn.Module):
         num = draws_per_class(len(chosen), self.posterior.num_classes)
         drawn = self._draw_classes(chosen, num, generator).flatten(0, 1)  # (P - B, D)
         rows = torch.cat([self._finish(drawn, unit), unit])  # (P, D)
-        own = own_points(*self._point_numbers(numbers, chosen, num), len(numbers), unit)
+        own = self._own_points(numbers, chosen, num, unit)
         picked = own.pick(len(rows), generator) if pick else None
         return Joined.of(
             source=source,
@@ -171,6 +180,15 @@ class TripletSampler(nn.Module):
             drawn=chosen.classes,
             own=own,
             picked=picked,
+        )
+
+    def _own_points(self, numbers: NDArray[np.int64], chosen: Chosen, num: int, like: Tensor) -> OwnPoints:
+        """Return which points are of the class of each anchor; of all classes, the same for equal labels."""
+        if len(chosen) < self.posterior.num_classes or not self.posterior.numbers()[1].all():
+            return own_points(*self._point_numbers(numbers, chosen, num), len(numbers), like)
+        key = numbers.tobytes(), len(chosen), num, like.dtype, like.device
+        return _of_all_classes.get(
+            key, lambda: own_points(*self._point_numbers(numbers, chosen, num), len(numbers), like)
         )
 
     def _point_numbers(
@@ -202,7 +220,7 @@ class TripletSampler(nn.Module):
         toward = self.vertex(chosen.classes) if self.spread else None
         return self.posterior.draw(
             chosen, num, generator, distribution=self.distribution, noise=self.noise,
-            toward=toward, share=self.spread,
+            toward=toward, spread=self.spread, handover=self.handover, mirrored=self.draws == "joined",
         )  # fmt: skip
 
     def _draw(
@@ -226,6 +244,6 @@ class TripletSampler(nn.Module):
 
 
 def draws_per_class(classes: int, num_classes: int) -> int:
-    """Return how many points "joined" draws of each of so many classes: 9, and fewer above 56."""
+    """Return how many points "joined" draws of each of so many classes: 8, and fewer above 64."""
     bounded = max(FEWEST_DRAWS, min(DRAWS_A_CLASS, DRAWS_IN_ALL // classes))
     return min(bounded, num_classes - 1)

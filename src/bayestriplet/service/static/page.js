@@ -7,6 +7,7 @@ import { EmbeddingMap } from "./map.js";
 import { showAnswer, showNothing, showWaiting } from "./results.js";
 import { havePictures, noun, setPictures, tile } from "./pictures.js";
 import * as server from "./server.js";
+import { loadClasses, offerTeaching } from "./teach.js";
 
 const MAP_AGAIN = 3000; // milliseconds until a map that is being made is asked for again
 
@@ -63,6 +64,7 @@ async function ask(query, { remember = true } = {}) {
     await showQuery(query, item, answer, running.signal);
     if (running.signal.aborted) return; // another question was asked while the picture was on its way
     showAnswer(answer, item?.label ?? "", (id) => ask({ item: id }));
+    offerTeaching(answer, () => ask(query, { remember: false }));
     const leftOut = showLeftOut(answer, item);
     map.setQuery(answer.place, answer.neighbours.map((one) => one.id));
     say(`${answer.neighbours.length} nearest ${noun()}. ${byId("verdict").textContent}. ${leftOut} ${byId("novelty").textContent}`);
@@ -73,6 +75,7 @@ async function ask(query, { remember = true } = {}) {
   } catch (problem) {
     if (problem.name === "AbortError" || running.signal.aborted) return;
     showNothing();
+    offerTeaching(null);
     if (state.shown !== query) hideQuery();
     map.setQuery(null, []);
     say("");
@@ -180,6 +183,7 @@ async function load() {
   setOptions({ ...options(), label: chosen });
   offerGroups(state.info);
   byId("examples").replaceChildren(...examples.map(example));
+  await loadClasses().catch(() => null); // without them nothing is taught
   await loadMap();
   return true;
 }
@@ -229,6 +233,7 @@ async function restore() {
   else if (state.query) {
     state.query = null;
     showNothing();
+    offerTeaching(null);
     hideQuery();
     map.setQuery(null, []);
   }

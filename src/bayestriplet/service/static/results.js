@@ -118,7 +118,7 @@ const BANDS = [
   [75, "Ordinary", "held-out images are often as novel as this one"],
   [95, "Somewhat unusual", "few held-out images are as novel"],
   [99, "Unusual", "hardly any held-out image is as novel; look twice"],
-  [Infinity, "Unlike anything indexed", "the neighbours and probabilities may mean nothing"],
+  [Infinity, "Unlike the classes", "the probabilities may mean nothing"],
 ];
 
 function showNovelty(answer) {
@@ -130,8 +130,10 @@ function showNovelty(answer) {
     words.textContent = "This run has no held-out images to compare with.";
     return;
   }
-  const [, word, meaning] = BANDS.find(([upTo]) => answer.novelty <= upTo);
-  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.`.replaceAll("image", noun().slice(0, -1));
+  const [upTo, band, meaning] = BANDS.find(([most]) => answer.novelty <= most);
+  const word = upTo === Infinity ? `${band} ${answer.against}` : band;
+  const restsOn = answer.evidence ? ` Judged ${answer.evidence}.` : "";
+  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.${restsOn}`.replaceAll("image", noun().slice(0, -1));
   words.replaceChildren(make("strong", {}, `${word}: `), text);
   gauge.setAttribute("aria-valuenow", answer.novelty.toFixed(1));
   gauge.setAttribute("aria-valuetext", `${word}: ${text}`);

@@ -40,6 +40,13 @@ export const getItem = async (id) => (await ask(itemPath(id))).json();
 export const getPicture = async (id) => (await ask(`${itemPath(id)}/image`)).blob();
 export const logIn = (token) => ask("/api/session", { method: "POST", headers: { authorization: `Bearer ${token}` } });
 
+export const getClasses = async () => (await ask("/api/classes")).json();
+
+export async function teach(label, replays, undo = false) {
+  const body = JSON.stringify({ label, replays, undo });
+  return (await ask("/api/teach", { method: "POST", body, headers: { "content-type": "application/json" } })).json();
+}
+
 export async function search(query, options, signal) {
   const form = new FormData();
   if (query.file) form.set("image", query.file, query.file.name || "pasted image");

@@ -1,0 +1,167 @@
+"""What the package is made of and whether it builds the same way twice.
+
+    python benchmarks/supply.py sbom [--out bayestriplet.cdx.json]
+    python benchmarks/supply.py extras
+
+The first writes a bill of materials in CycloneDX's form. The second builds wheel and source archive twice,
+compares them, and installs every extra into an environment of its own.
+"""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import venv
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+SINCE = "1735689600"  # the time of every file in an archive
+
+
+def licence_of(found: metadata.Distribution) -> str:
+    """Return the licence that a distribution names, by its expression, its classifiers or its text."""
+    about = found.metadata
+    kinds = [one.rpartition(" :: ")[2] for one in about.get_all("Classifier") or () if "License ::" in one]
+    classifiers = [one for one in kinds if one != "OSI Approved"]
+    text = (about.get("License") or "").strip().splitlines()
+    return about.get("License-Expression") or " AND ".join(classifiers) or (text[0][:100] if text else "")
+
+
+def dependencies(extra: str) -> dict[str, metadata.Distribution]:
+    """Return every distribution that the package needs with an extra, as far as it is installed."""
+    found: dict[str, metadata.Distribution] = {}
+    waiting = [("bayestriplet", frozenset({extra}))]
+    seen = set()
+    while waiting:
+        name, extras = waiting.pop()
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        try:
+            one = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # for another platform
+        found[name] = one
+        waiting += [(other, more) for other, more in _requirements(one, extras)]
+    found.pop("bayestriplet", None)
+    return dict(sorted(found.items()))
+
+
+def _requirements(one: metadata.Distribution, extras: frozenset[str]) -> list[tuple[str, frozenset[str]]]:
+    out = []
+    for text in one.requires or ():
+        wanted = re.search(r"extra\s*==\s*['\"]([^'\"]+)", text)
+        if wanted and wanted[1] not in extras:
+            continue
+        parts = re.match(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?", text)
+        if parts:
+            name = re.sub(r"[-_.]+", "-", parts[1]).lower()
+            out.append((name, frozenset(filter(None, re.split(r"\s*,\s*", parts[2] or "")))))
+    return out
+
+
+def bill() -> dict[str, Any]:
+    """Return the bill of materials of what users install."""
+    components = [
+        {
+            "type": "library", "name": name, "version": one.version, "purl": f"pkg:pypi/{name}@{one.version}",
+            "licenses": [{"license": {"name": licence_of(one) or "unknown"}}],
+        }
+        for name, one in dependencies("all").items()
+    ]  # fmt: skip
+    own = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {
+        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+        "metadata": {"component": {"type": "library", "name": own["name"], "version": own["version"],
+                                   "licenses": [{"license": {"id": own["license"]}}]}},
+        "components": components,
+    }  # fmt: skip
+
+
+def build(folder: Path) -> dict[str, str]:
+    """Build wheel and source archive; return their digests."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": SINCE}
+    source = folder / "source"
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+    for name in names.splitlines():
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+            (source / name).chmod(0o644)
+            os.utime(source / name, (int(SINCE), int(SINCE)))
+    for kind in ("wheel", "sdist"):
+        code = f"import setuptools.build_meta as b, sys; b.build_{kind}(sys.argv[1])"
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code, str(folder)], cwd=source, env=environment, check=True,
+            capture_output=True,
+        )  # fmt: skip
+    for path in folder.glob("*.tar.gz"):
+        _pack_again(path)
+    files = [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _pack_again(path: Path) -> None:
+    """Write a source archive without the times and owners of this machine, which setuptools keeps."""
+    content = io.BytesIO()
+    with tarfile.open(path) as old, tarfile.open(fileobj=content, mode="w") as new:
+        for member in sorted(old.getmembers(), key=lambda one: one.name):
+            member.mtime, member.uid, member.gid, member.uname, member.gname = int(SINCE), 0, 0, "", ""
+            member.pax_headers = {}
+            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    path.write_bytes(gzip.compress(content.getvalue(), mtime=int(SINCE)))
+
+
+def try_extras() -> dict[str, str]:
+    """Install the wheel with each extra into an empty environment and import the package without warnings."""
+    out = {}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder))
+        (wheel,) = Path(folder).glob("*.whl")
+        for extra in ("", *(name for name in extras if name not in ("dev", "all"))):
+            place = Path(folder) / f"environment-{extra}"
+            venv.create(place, with_pip=True)
+            python, named = place / "bin" / "python", f"{wheel}[{extra}]" if extra else str(wheel)
+            constraints = ["--constraint", str(ROOT / "constraints.txt")]
+            for command in (
+                [python, "-m", "pip", "install", "--quiet", *constraints, named],
+                [python, "-W", "error", "-c", "import bayestriplet"],
+                [place / "bin" / "bayestriplet", "--version"],
+            ):
+                done = subprocess.run([*map(str, command)], capture_output=True, text=True)  # noqa: S603
+                out[extra or "none"] = done.stderr.strip()[-200:] if done.returncode else "works"
+                if done.returncode:
+                    break
+            print(f"{extra or 'no extra'}: {out[extra or 'none']}", flush=True)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("sbom", "extras"))
+    parser.add_argument("--out", type=Path, default=Path("bayestriplet.cdx.json"))
+    arguments = parser.parse_args()
+    if arguments.what == "sbom":
+        arguments.out.write_text(json.dumps(bill(), indent=1) + "\n")
+        print(f"{arguments.out}: {len(bill()['components'])} components")
+        return
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        same = build(Path(one)) == build(Path(two))
+    print(f"two builds are {'equal' if same else 'different'}")
+    if not same or set(try_extras().values()) != {"works"}:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

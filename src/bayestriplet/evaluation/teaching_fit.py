@@ -1,0 +1,168 @@
+"""What a run expects of new classes: fitted on classes held out of its training, where there are such."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayestriplet.evaluation.calibration import auroc
+from bayestriplet.evaluation.embeddings import Embedded
+from bayestriplet.runs.background import Background
+from bayestriplet.runs.lessons import new_scale
+from bayestriplet.runs.predictive import Predictive
+from bayestriplet.runs.statistics import Prior, Statistics
+from bayestriplet.runs.students import Floats
+from bayestriplet.runs.teaching import MOST, READING, Evidence, NewClasses, Teaching
+
+SHOTS = (1, 5, 20)  # examples that new classes are fitted with
+WAYS = 20  # classes of an episode, at most
+EPISODES = 2  # per number of examples
+FEWEST = 4  # held-out classes to fit anything on
+QUERIES = 300  # items of an episode
+SHARE, SHARES = 0.5, (0.0, 0.25, 0.5, 0.75, 1.0)  # of the background: without held-out classes, and with
+WIDENING = (0.5, 1.0, 2.0, 4.0, 8.0)
+WEIGHT = (3.0, 10.0, 30.0, 100.0)
+OFFSET = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARPENING = (0.5, 0.7, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """Examples of some held-out classes, queries of them, and items of trained classes."""
+
+    statistics: Statistics  # of the examples
+    queries: Embedded  # labels are positions in the statistics
+    old: Floats  # log evidence of the trained classes for each query
+
+
+def fit_teaching(predictive: Predictive, train: Embedded, known: Embedded, new: Embedded) -> Teaching:
+    """Return what a run expects of new classes.
+
+    ``known`` are validation items of classes with training items, ``new`` those of classes without.
+    """
+    chosen = READING | predictive.reading
+    statistics = pooled_statistics(train)
+    prior = statistics.pooled_prior(chosen["weight"], chosen["floor"])
+    found = NewClasses()
+    # Training items flatter the trained classes, but stand in for validation items where there are none.
+    base = known if len(known.labels) else train
+    if (episodes := draw_episodes(predictive, new)) and len(base.labels):
+        rows = np.linspace(0, len(base.labels) - 1, min(QUERIES, len(base.labels))).astype(np.int64)
+        found = fit_new_classes(predictive, prior, chosen["memory"], base.take(rows), episodes)
+    background = Background.of(statistics, chosen["floor"], SHARE)
+    of_known, of_new = (_Scores.of(predictive, background, items) for items in (known, new))
+    background = background.with_tail(of_known.surprise)
+    background, score = _choose_share(background, of_known, of_new, len(np.unique(new.labels)))
+    held_out = background.score(of_known.plain, of_known.surprise)
+    kept = np.linspace(0, len(known.labels) - 1, min(MOST, len(known.labels))).astype(np.int64)
+    classes = len(np.unique(new.labels)) if score is not None else 0
+    return Teaching(
+        predictive.encoder, prior, chosen["memory"], found, background, known.vectors[kept],
+        np.sort(held_out), Evidence(len(held_out), score, classes), -of_known.plain[kept],
+    )  # fmt: skip
+
+
+def pooled_statistics(train: Embedded) -> Statistics:
+    """Return counts and means of the classes with items, and their pooled scatter as that of each."""
+    names, rows = np.unique(train.labels, return_inverse=True)
+    x = train.vectors.astype(np.float64)
+    count = np.bincount(rows).astype(np.float64)
+    mean = np.zeros((len(names), x.shape[1]))
+    np.add.at(mean, rows, x)
+    mean /= count[:, None]
+    residual = x - mean[rows]
+    average = residual.T @ residual / len(names)
+    return Statistics(count, mean, np.broadcast_to(average, (len(names), *average.shape)))
+
+
+def draw_episodes(predictive: Predictive, new: Embedded) -> list[Episode]:
+    """Return episodes of held-out classes; none where there are too few of them."""
+    names, sizes = np.unique(new.labels, return_counts=True)
+    rng = np.random.default_rng(0)
+    episodes = []
+    for shots in SHOTS:
+        able = names[sizes > shots + 1]
+        if len(able) < FEWEST:
+            continue
+        for _ in range(EPISODES):
+            chosen = rng.permutation(able)[: max(FEWEST // 2, min(WAYS, len(able) // 2))]
+            episodes.append(_draw(predictive, new, chosen, shots, rng))
+    return episodes
+
+
+def _draw(
+    predictive: Predictive, new: Embedded, names: NDArray[np.int64], shots: int, rng: np.random.Generator
+) -> Episode:
+    examples, queries, labels = [], [], []
+    for place, name in enumerate(names):
+        rows = rng.permutation(np.flatnonzero(new.labels == name))
+        examples.append(rows[:shots])
+        queries.append(rows[shots:][: max(1, QUERIES // len(names))])
+        labels += [place] * len(queries[-1])
+    rows = np.concatenate(examples)
+    statistics = Statistics.of(new.vectors[rows], np.repeat(np.arange(len(names)), shots), len(names))
+    asked = Embedded(new.vectors[np.concatenate(queries)], np.array(labels, np.int64))
+    return Episode(statistics, asked, -predictive.novelty_scores(asked.vectors))
+
+
+def fit_new_classes(
+    predictive: Predictive, prior: Prior, memory: float, base: Embedded, episodes: list[Episode]
+) -> NewClasses:
+    """Return the reading of new classes with the least log loss; old and new items weigh alike."""
+    trained = np.isfinite(predictive.log_prior)
+    entropy = float(predictive.students.entropy[trained].mean())
+    own = predictive.log_probabilities(base.vectors)[np.arange(len(base.labels)), base.labels]
+    evidence = -predictive.novelty_scores(base.vectors)
+    log_prior, best = -np.log(trained.sum()), (np.inf, NewClasses())
+    for widening, weight in product(WIDENING, WEIGHT):
+        read = [one.statistics.students(prior.wider(widening, weight), memory) for one in episodes]
+        both = [np.concatenate([base.vectors, one.queries.vectors]).astype(np.float64) for one in episodes]
+        densities = [s.log_density(x, np.arange(len(s.freedom))) for s, x in zip(read, both, strict=True)]
+        for offset, sharpening in product(OFFSET, SHARPENING):
+            new, loss = NewClasses(widening, weight, offset, sharpening), 0.0
+            for one, students, density in zip(episodes, read, densities, strict=True):
+                heat, level = new_scale(new, one.statistics.count, students.entropy, entropy)
+                scores = (density / heat + level) / predictive.temperature + log_prior
+                loss += _loss(scores, own, evidence, one)
+            best = min(best, (loss, new), key=lambda pair: pair[0])
+    return best[1]
+
+
+def _loss(scores: Floats, own: Floats, evidence: Floats, episode: Episode) -> float:
+    """Return the mean log loss of old items, with log probabilities ``own`` among old classes, and of new."""
+    old, new = scores[: len(own)], scores[len(own) :]
+    labels = episode.queries.labels
+    total = np.logaddexp(evidence, np.logaddexp.reduce(old, 1))
+    of_old = (total - evidence - own).mean()
+    total = np.logaddexp(episode.old, np.logaddexp.reduce(new, 1))
+    return float(of_old + (total - new[np.arange(len(labels)), labels]).mean()) / 2
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What novelty is made of, of some items."""
+
+    plain: Floats  # (n,)
+    surprise: Floats  # (n,) by the background
+
+    @classmethod
+    def of(cls, predictive: Predictive, background: Background, items: Embedded) -> "_Scores":
+        if not len(items.labels):
+            return cls(np.empty(0), np.empty(0))
+        surprise = background.surprise(items.vectors.astype(np.float64), predictive.temperature)
+        return cls(predictive.novelty_scores(items.vectors), surprise)
+
+
+def _choose_share(
+    background: Background, known: _Scores, new: _Scores, classes: int
+) -> tuple[Background, float | None]:
+    """Return the background with the share that distinguishes held-out classes best, and how well."""
+    if not len(known.plain) or classes < FEWEST:
+        return background, None
+    found: list[tuple[float, Background]] = []
+    for share in SHARES:
+        one = replace(background, share=share)
+        found.append((auroc(*(one.score(items.plain, items.surprise) for items in (new, known))), one))
+    best = max(found, key=lambda pair: pair[0])
+    return best[1], best[0]

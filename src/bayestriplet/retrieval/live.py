@@ -1,0 +1,58 @@
+"""The predictive of a run as it is now: what is taught meanwhile is known at once."""
+
+import math
+
+from bayestriplet.retrieval.answers import FEW, name_shares
+from bayestriplet.retrieval.items import Vectors
+from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.predictive import Predictive, open_predictive
+
+Said = tuple[dict[str, float] | None, float | None]
+UNMEASURED = "not measured on held-out classes"
+
+
+class LivePredictive:
+    """Opens a run's predictive, and again after something was taught."""
+
+    def __init__(self, run: RunFolder, fingerprint: str) -> None:
+        self.run, self.fingerprint = run, fingerprint
+        self._seen = self._edition()
+        self._found = open_predictive(run, fingerprint)
+
+    def get(self) -> Predictive | None:
+        """Return the predictive, None where the run keeps none."""
+        edition = self._edition()
+        if edition != self._seen:
+            self._found, self._seen = open_predictive(self.run, self.fingerprint), edition
+        return self._found
+
+    def _edition(self) -> tuple[int, int, int] | None:
+        """Return what distinguishes one file of what was taught from the next; None without one."""
+        try:
+            found = self.run.taught.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def novelty_words(predictive: Predictive | None, noun: str) -> tuple[str, str]:
+    """Return which classes novelty is about, and what it rests on where that is little."""
+    if predictive is None:
+        return "trained on", ""
+    against, evidence = "trained on or taught" if predictive.lessons is not None else "trained on", ""
+    number = len(predictive.held_out)
+    if 0 < number < FEW:
+        unmeasured = f", {UNMEASURED}" if predictive.evidence.auroc is None else ""
+        evidence = f"by only {number} validation {noun}{'s' * (number != 1)}{unmeasured}"
+    return against, evidence
+
+
+def describe_vectors(predictive: Predictive | None, vectors: Vectors) -> list[Said]:
+    """Return class probabilities and novelty of every vector (n, D), as far as the run knows."""
+    if predictive is None:
+        return [(None, None)] * len(vectors)
+    shares, novelty = predictive.predict(vectors)  # (n, K), (n,)
+    return [
+        (name_shares(predictive.classes, row), None if math.isnan(value) else value)
+        for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
+    ]

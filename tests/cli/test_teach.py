@@ -1,0 +1,80 @@
+"""``bayestriplet teach``."""
+
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bayestriplet as bt
+from tests.cli.test_app import assert_one_line, run
+from tests.data.pictures import make_folder
+
+
+@pytest.fixture(scope="module")
+def copied(digits_run, tmp_path_factory):
+    path = tmp_path_factory.mktemp("taught") / "run"
+    return shutil.copytree(digits_run, path, ignore=shutil.ignore_patterns("index", "*.ckpt"))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("data") / "scans", {"3": 2, "stripes": 6}, shape=(8, 8))
+
+
+def test_index_names_the_command_that_teaches_and_search_knows_the_class_after_it(copied, pictures, tmp_path):
+    done = run("index", copied, pictures)
+    last = done.stdout.splitlines()[-1]
+    assert last == (
+        "6 images are of 1 classes that the run does not know (stripes); "
+        f"to teach them:  bayestriplet teach {copied} {pictures} --only-new"
+    )
+    done = run("teach", copied, pictures, "--only-new")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["Taught 6 images of 1 new class.", "New: stripes"]
+    assert "torch" not in done.stderr
+    assert "do not know" not in run("index", copied, pictures).stdout
+    done = run("search", copied, sorted(pictures.rglob("stripes/*.png"))[0], "-k", "3")
+    assert "stripes" in done.stdout.splitlines()[0].partition("probability")[2]
+    done = run("teach", copied, "--list")
+    line = next(line for line in done.stdout.splitlines() if "stripes" in line)
+    assert line.split() == ["stripes", "0", "6", "9.1%", "taught"]
+    done = run("teach", copied, "--class-prior", "stripes=2", "--list")
+    assert "16.7%" in done.stdout
+    table = tmp_path / "table.csv"
+    assert run("predict", copied, pictures, "--out", table).returncode == 0
+    assert "p(stripes)" in table.read_text().splitlines()[0]
+    done = run("teach", copied, "--forget", "stripes")
+    assert done.stdout.splitlines()[0] == "Forgot 6 taught examples of stripes."
+    assert not bt.Run(copied).folder.taught.exists()
+
+
+def test_suggestions_are_a_table_and_a_picture(copied, tmp_path):
+    picture = tmp_path / "worth.png"
+    done = run("teach", copied, "digits", "--suggest", "12", "--montage", picture)
+    assert done.returncode == 0, done.stderr
+    rows = [
+        line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0].isdigit()
+    ]
+    assert len(rows) == 12
+    bits = [float(row[1]) for row in rows]
+    assert bits == sorted(bits, reverse=True)
+    assert np.asarray(Image.open(picture)).std() > 10
+    assert not bt.Run(copied).folder.taught.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "teach needs IMAGES"),
+        (("--label", "x"), "--label and --suggest are for IMAGES"),
+        (("--forget", "3"), r"nothing was taught of class '3' (it was trained"),
+        (("--forget", "stripe"), "nothing was taught of class 'stripe'"),
+        (("--class-prior", "3"), "--class-prior must be CLASS=WEIGHT"),
+        (("digits", "--suggest", "0"), "--suggest must be at least 1"),
+        (("digits", "--montage", "x.png"), "--montage is for --suggest"),
+        (("digits", "--only-new"), "the run knows all classes of digits"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said_in_one_line(copied, options, message):
+    assert_one_line(run("teach", copied, *options), message)

@@ -1,0 +1,54 @@
+"""What the documents claim of taught classes is what was measured."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import teach
+from teach_tables import WAYS, accuracy_table
+
+RESULTS = Path(__file__).parent.parent / "benchmarks" / "results" / "teach.json"
+
+
+def mean_of(encoders, shots, way, name):
+    return np.mean([one["shots"][shots][way][name] for one in encoders])
+
+
+def test_the_posterior_has_the_highest_harmonic_mean_and_the_lowest_log_loss_in_every_setting():
+    found = json.loads(RESULTS.read_text())["sets"]
+    for encoders in found.values():
+        assert len(encoders) == 5
+        for shots in encoders[0]["shots"]:
+            means = {
+                way: [mean_of(encoders, shots, way, name) for name in ("harmonic", "log_loss")]
+                for way in WAYS
+            }
+            best, *others = means["posterior"], means["nearest mean"], means["nearest item"]
+            assert all(best[0] > other[0] and best[1] < other[1] for other in others)
+
+
+def test_novelty_is_above_the_plain_score_and_the_nearest_item_on_average():
+    for encoders in json.loads(RESULTS.read_text())["sets"].values():
+        rows = [one["novelty"]["auroc"] for one in encoders]
+        means = {way: np.mean([row[way] for row in rows]) for way in rows[0]}
+        assert means["posterior"] >= max(means.values())
+
+
+def test_measures_are_those_of_a_worked_example():
+    scores = np.log([[0.9, 0.05, 0.05], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [0.6, 0.1, 0.3]])
+    found = teach.figures(scores, np.array([0, 0, 2, 2]), 2, 2)
+    assert (found["old"], found["new"], found["harmonic"]) == pytest.approx((50, 50, 50))
+    assert found["log_loss"] == pytest.approx(-np.log([0.9, 0.2, 0.8, 0.3]).mean())
+    assert found["ece"] == pytest.approx(0.2)  # one item is predicted as new, with 80%, and is
+    assert teach.tempered(-scores, np.array([0, 0, 2, 2]), 2, 2)["log_loss"] <= found["log_loss"] + 1e-3
+
+
+def test_a_table_has_a_row_for_every_way_and_number_of_examples():
+    row = dict.fromkeys(("new", "old", "harmonic", "log_loss", "ece"), 1.0)
+    encoder = {"shots": {"1": dict.fromkeys(WAYS, row), "5": dict.fromkeys(WAYS, row)}}
+    assert len(accuracy_table({"mnist": [encoder]}).splitlines()) == 2 + 6

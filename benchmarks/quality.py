@@ -181,7 +181,7 @@ def search_and_measure(
     chosen, searched = {}, {}
     if tune:
         other = base if search_data is None else base.model_copy(update={"data": search_data})
-        folder = out if search_data is None else out / "search"
+        folder = out if search_data is None else out.with_name(f"{out.name}-search")
         best = Comparison(other, methods, (TUNING_SEED,), tune=True).run(folder, jobs, lines)
         chosen, searched = chosen_in(best), best["searched"]
     return Comparison(base, methods, seeds, False, chosen).run(out, jobs, lines) | {"searched": searched}

@@ -120,12 +120,12 @@ def take_turns(
 ) -> Pair:
     """Measure two candidates alone: a third one between them would leave its traces in the caches."""
     times: list[tuple[float, float]] = []
-    for block in track(range(blocks + 1), title, transient=True):
+    for block in track(range(blocks + 1), title, transient=True, console=Console(stderr=True)):
         pair = []
         for step, number in zip((first, second), steps, strict=True):
             start = time.perf_counter()
             for i in range(number):
-                step(*data[i % len(data)])
+                step(*data[(block * number + i) % len(data)])
             pair.append(1e3 * (time.perf_counter() - start) / number)
         if block:  # the first one warms up
             times.append((pair[0], pair[1]))

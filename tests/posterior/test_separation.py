@@ -42,6 +42,18 @@ def test_separation_counts_how_often_the_own_mean_is_the_nearer_one(where, known
     assert float(found) == pytest.approx(by_loops(items, means, line, known))
 
 
+@pytest.mark.parametrize("cells", [1, 8, 12])
+def test_separation_of_a_large_batch_is_read_in_parts(where, monkeypatch, cells):
+    generator = torch.Generator().manual_seed(0)
+    means = torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    line = np.array([2, 0, 1, 3, 3, 0, 2])
+    items = means[line] + torch.randn(7, 3, generator=generator, dtype=torch.float64)
+    known = np.ones(4, dtype=bool)
+    monkeypatch.setattr("bayestriplet.posterior.separation.CELLS", cells)
+    found = separation_of(items, means, line, known)
+    assert float(found) == pytest.approx(by_loops(items, means, line, known))
+
+
 @pytest.mark.parametrize("known", [[True, False], [False, False]])
 def test_separation_is_not_known_where_no_two_means_are(known):
     items = torch.ones(2, 3)

@@ -50,6 +50,11 @@ class Drawer:
         if isinstance(scale, Tensor) and is_matrix:
             standard = torch.empty_like(deviation).normal_(generator=generator)
             deviation.add_(standard @ square_root(scale.unsqueeze(0)))
-        if self.mirrored:
-            deviation = torch.cat([deviation, deviation[:, : num - half].neg()], 1)
-        return torch.addcmul(self.centre.unsqueeze(1), deviation, size.to(deviation.dtype).unsqueeze(2))
+        centre, stretch = self.centre.unsqueeze(1), size.to(deviation.dtype).unsqueeze(2)
+        if not self.mirrored:
+            return torch.addcmul(centre, deviation, stretch)
+        stretch = stretch.expand(-1, num, -1)
+        points = deviation.new_empty(len(deviation), num, deviation.shape[2])
+        torch.addcmul(centre, deviation, stretch[:, :half], out=points[:, :half])
+        torch.addcmul(centre, deviation[:, : num - half], stretch[:, half:], value=-1, out=points[:, half:])
+        return points

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bayestriplet.errors import InputError, InputTypeError
 from bayestriplet.posterior.host import kind_of, send
+from bayestriplet.posterior.latest import Latest
 from bayestriplet.posterior.statistics import TINY
 
 Numbers = Tensor | NDArray[np.float64]
@@ -86,12 +87,25 @@ def condition(prior: NIWPrior, count: Numbers, mean: Tensor) -> NIWPosterior:
 
     Numbers per class stay where the counts are: in tensors, or in arrays on the host.
     """
-    kappa, nu = prior.kappa + count, prior.nu + count  # (K,), (K,) float64
-    share = count / (kappa + TINY)  # n / kappa_n
     shift = mean - prior.mean  # (K, D)
-    along, across = columns(shift, share, (prior.kappa * share) ** 0.5)
+    if isinstance(count, np.ndarray) and isinstance(prior.kappa, float):
+        key = count.tobytes(), prior.kappa, prior.nu, shift.dtype, shift.device
+        kappa, nu, along, across = _weights.get(key, lambda: _weigh(prior, count, shift))
+    else:
+        kappa, nu, along, across = _weigh(prior, count, shift)
     centre = torch.addcmul(prior.mean, along, shift)
     return NIWPosterior(centre, kappa, nu, prior.scale, shift * across, shift)
+
+
+_weights: Latest[tuple[Any, Any, Tensor, Tensor]] = Latest()
+
+
+def _weigh(prior: NIWPrior, count: Numbers, like: Tensor) -> tuple[Any, Any, Tensor, Tensor]:
+    """Return kappa_n (K,), nu_n (K,), and columns (K, 1) of the weights of shift and cross."""
+    kappa, nu = prior.kappa + count, prior.nu + count  # (K,), (K,) float64
+    share = count / (kappa + TINY)  # n / kappa_n
+    along, across = columns(like, share, (prior.kappa * share) ** 0.5)
+    return kappa, nu, along, across
 
 
 def where_of(numbers: Numbers) -> Any:

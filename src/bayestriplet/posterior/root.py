@@ -48,9 +48,11 @@ class ScatterRoot(nn.Module):
         self.register_buffer("used", torch.zeros(num_classes, dtype=torch.int64))
         self._mirror = Mirror()
         turn = np.arange(num_classes) % (TURNS if num_classes > FEW else 1)
-        self.limit = dim + (dim + SPARE) // 2 - turn * (dim + SPARE) // (4 * TURNS)  # rows of a short root
+        self.limit = (
+            dim + 3 * (dim + SPARE) // 4 - turn * (dim + SPARE) // (4 * TURNS)
+        )  # rows of a short root
         self.shortest_limit = int(self.limit.min())
-        self.highest = lines_of(dim) - (dim + SPARE) // 4  # rows above which it has to be done at once
+        self.highest = lines_of(dim) - (dim + SPARE) // 8  # rows above which it has to be done at once
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Load the root, or give it up where none of this form was saved: it is made anew."""
@@ -71,8 +73,9 @@ class ScatterRoot(nn.Module):
         used, scale = (array[chosen.numbers] for array in self._mirror.read(self.used, self.scale))
         smaller = scale * np.sqrt(addition.keep).astype(scale.dtype)
         fits = (used <= room - rows.shape[1]) & (smaller > LEAST_SCALE**2)
-        first, width = np.where(fits, used, 0), min(rows.shape[1], room)
-        larger = 1 / scale[:, None, None]
+        width, larger = min(rows.shape[1], room), 1 / scale[:, None, None]
+        everywhere = bool(fits.all())
+        first = used if everywhere else np.where(fits, used, 0)
         if len(chosen) == len(self.lines) and (first == first[0]).all():  # one block
             block = self.lines[:, first[0] : first[0] + width]
             torch.mul(rows[:, :width], *send(rows, larger), out=block)
@@ -81,7 +84,10 @@ class ScatterRoot(nn.Module):
             flat, factor = send(rows, place.reshape(-1), larger)
             fresh = (rows[:, :width] * factor).flatten(0, 1)
             self.lines.view(-1, rows.shape[2]).index_copy_(0, flat, fresh)
-        self._write(chosen, np.where(fits, used + addition.size, ABSENT), np.where(fits, smaller, 1))
+        if everywhere:
+            self._write(chosen, used + addition.size, smaller)
+        else:
+            self._write(chosen, np.where(fits, used + addition.size, ABSENT), np.where(fits, smaller, 1))
 
     def _write(self, chosen: Chosen, used: NDArray[Any] | int, scale: NDArray[Any] | float) -> None:
         self._mirror.write((self.used, self.scale), chosen, used, scale)

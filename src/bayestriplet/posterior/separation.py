@@ -10,6 +10,7 @@ from torch import Tensor
 from bayestriplet.posterior.host import in_memory, read, send
 
 KEPT = 0.9  # of what was known, when a batch brings more
+CELLS = 1_000_000  # comparisons of an item with a class mean that are held at a time
 SMALLEST = 1e-12  # length of a table that has a direction
 
 
@@ -23,11 +24,12 @@ def separation_of(
     the items, whose class is that of ``line`` (B,). Classes not yet ``known`` (P,) are left out. None where
     nothing can be compared.
     """
-    rows = known[line].nonzero()[0]
-    pairs = len(rows) * (int(np.count_nonzero(known)) - 1)
+    others = int(np.count_nonzero(known)) - 1
+    rows = known[line].nonzero()[0] if others < len(known) - 1 else line
+    pairs = len(rows) * others
     if not pairs:
         return None
-    if not known.all():
+    if others < len(known) - 1:
         line = (known.astype(np.int64).cumsum() - 1)[line[rows]]
         kept, classes = send(items, rows, known.nonzero()[0])
         items, means = items[kept], means[classes]
@@ -40,16 +42,24 @@ def separation_of(
 
 
 def _ahead(items: Any, means: Any, row: Any, line: Any) -> Any:
-    """Return how often the own mean is nearer minus how often it is farther, of tensors or arrays."""
-    near = items @ means.T - (means * means).sum(1) / 2  # (B, P), larger is nearer
-    own = near[row, line][:, None]
-    return (own > near).sum() - (own < near).sum()
+    """Return how often the own mean is nearer minus how often it is farther, of tensors or arrays.
+
+    A large batch of many classes is read in parts, whose table of B x P never has more than ``CELLS``.
+    """
+    half, together = (means * means).sum(1) / 2, max(1, CELLS // len(means))
+    ahead: Any = 0
+    for start in range(0, len(items), together):
+        part = slice(start, start + together)
+        near = items[part] @ means.T - half  # (b, P), larger is nearer
+        own = near[row[part] - start, line[part]][:, None]
+        ahead = ahead + ((own > near).sum() - (own < near).sum())
+    return ahead
 
 
 def remember_(separation: Tensor, found: Tensor | float | None) -> None:
     """Let a separation () move towards that of a batch."""
     if found is not None:
-        separation.mul_(KEPT).add_(found, alpha=1 - KEPT)
+        separation.lerp_(torch.as_tensor(found).to(separation), 1 - KEPT)
 
 
 def share_of_vertices(spread: float, separation: Tensor, shift: Tensor, vertex: Tensor) -> Tensor | float:
@@ -59,10 +69,12 @@ def share_of_vertices(spread: float, separation: Tensor, shift: Tensor, vertex: 
     means, seen from the mean of all, ``shift`` (P, D), point to ``vertex`` (P, D). None of it where classes
     lie apart elsewhere.
     """
-    product = torch.dot(shift.flatten(), vertex.flatten())
-    length = torch.linalg.vector_norm(shift)
     if in_memory(separation):  # plain numbers take a fraction of the time
-        aligned = max(0.0, float(product)) / (float(length) * len(vertex) ** 0.5 + SMALLEST)
+        near_shift, near_vertex = read(shift, vertex)
+        length = (float(np.vdot(near_shift, near_shift)) * len(near_vertex)) ** 0.5
+        aligned = max(0.0, float(np.vdot(near_shift, near_vertex))) / (length + SMALLEST)
         return spread * (1 - max(0.0, float(separation)) * (1 - min(1.0, aligned)))
-    aligned_there = (product / (length * len(vertex) ** 0.5 + SMALLEST)).clamp(0, 1)
+    product = torch.dot(shift.flatten(), vertex.flatten())
+    reach = torch.linalg.vector_norm(shift) * len(vertex) ** 0.5
+    aligned_there = (product / (reach + SMALLEST)).clamp(0, 1)
     return (spread * (1 - separation.clamp_min(0) * (1 - aligned_there))).to(shift.dtype)

@@ -44,6 +44,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/prose.py README.md
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py

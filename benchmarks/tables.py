@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from ablation_tables import ablation_tables, bold, recipe_table
+from overview import overview_table
 from resampling import holm, in_words
 from scipy.stats import ttest_rel
 from teach_tables import teach_tables
@@ -25,7 +26,9 @@ from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "images"
-DOCUMENTS = tuple(ROOT / name for name in ("README.md", "docs/results.md", "docs/cli.md", "docs/scale.md"))
+DOCUMENTS = tuple(
+    ROOT / name for name in ("README.md", "docs/results.md", "docs/method.md", "docs/cli.md", "docs/scale.md")
+)
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
 
@@ -317,6 +320,11 @@ def blocks() -> dict[str, str]:
         search = json.loads(path.read_text(encoding="utf-8"))
         out["searching"] = searching_table(search.get("search", {}))
         out["indexing"] = indexing_table(search.get("indexing", {}))
+    of_overview = [RESULTS / f"{name}.json" for name in ("quality", "pretrained", "teach", "unseen")]
+    if all(path.is_file() for path in of_overview[:3]):
+        out["overview"] = overview_table(
+            *(json.loads(path.read_text(encoding="utf-8")) for path in of_overview if path.is_file())
+        )
     return out
 
 

@@ -26,14 +26,15 @@ def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_every_python_block_of_the_readme_runs(tmp_path, monkeypatch):
-    found = blocks(ROOT / "README.md", "python")
-    assert len(found) >= 5
+@pytest.mark.parametrize(("name", "number"), [("README.md", 1), ("docs/library.md", 4)])
+def test_every_python_block_runs(tmp_path, monkeypatch, name, number):
+    found = blocks(ROOT / name, "python")
+    assert len(found) == number
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)  # where a run is written
     namespace = {}
     for block in found:
-        exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
+        exec(compile(block, name, "exec"), namespace)  # noqa: S102
 
 
 @pytest.fixture
@@ -78,17 +79,17 @@ def test_links_between_documents_lead_somewhere(path):
         assert target.startswith("https://") or (path.parent / target).exists(), target
 
 
-def test_the_readme_quotes_the_measured_speeds():
-    readme = (ROOT / "README.md").read_text()
-    readme = readme[readme.index("| criterion | ms a step |") :]
+def test_the_library_quotes_the_measured_speeds():
+    page = (ROOT / "docs" / "library.md").read_text()
+    page = page[page.index("| criterion | ms a step |") :]
     measured = json.loads((ROOT / "benchmarks" / "results" / "speed.json").read_text())
     for name, row in measured["b50_k10_d128"].items():
-        line = next(line for line in readme.splitlines() if line.startswith(f"| {name} |"))
+        line = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
         assert line == f"| {name} | {row['milliseconds']:.2f} | {row['times_bh']:.2f} |"
 
 
-def test_the_readme_quotes_the_measured_training_figures():
-    text = " ".join((ROOT / "README.md").read_text().split())
+def test_the_library_quotes_the_measured_training_figures():
+    text = " ".join((ROOT / "docs" / "library.md").read_text().split())
     results = ROOT / "benchmarks" / "results"
     training, recall = (json.loads((results / f"{name}.json").read_text()) for name in ("training", "recall"))
     assert f"costs {training['steps']['ratio']:.2f} times that of a bare loop" in text
@@ -147,19 +148,17 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
     import tables
 
     found = json.loads((tables.RESULTS / "quality.json").read_text())
-    results, readme = (
-        " ".join((ROOT / name).read_text().split()) for name in ("docs/results.md", "README.md")
-    )
+    results = " ".join((ROOT / "docs" / "results.md").read_text().split())
     leads = {name: tables.lead(tables.rows_of(entry)) for name, entry in found["regimes"].items()}
     won = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")[
         sum(gap.is_clear and gap.value > 0 for gap in leads.values())
     ]
     assert f"clearly first in {won} of the eight" in results
-    assert f"clearly first in {won} of eight" in readme
+    assert f"clearly first in {won} of eight" in results
     floor = found["main"]["mnist"]["floors"]["raw pixels"]["recall@1"]
     best = [max(r.mean("recall@1") for r in tables.rows_of(entry)) for entry in found["regimes"].values()]
     assert sum(recall < floor for recall in best) == 4
-    assert f"no method reaches raw pixels ({floor:.2f}) in four of the eight" in readme
+    assert f"no method reaches raw pixels ({floor:.2f}) in four of the eight" in results
     seeds = {}
     for kind in ("main", "other way", "regimes", "lower rate"):
         for name, entry in found[kind].items():
@@ -206,7 +205,7 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
     assert set(level["pathmnist"][1:]) == {"but"}
     assert (
         "BUNCA is first on both sets: on MNIST statistically tied with proxy-NCA, NCA and distance-weighted "
-        "sampling (dws), on PathMNIST clearly ahead of all but BUT" in readme
+        "sampling (dws), on PathMNIST clearly ahead of all but BUT" in results
     )
     assert corrected == {"mnist": {"ba", "bsh", "bh"}, "pathmnist": set(quality.METHODS) - {"bunca", "but"}}
     assert "`ba`, `bsh` and `bh` stay clearly behind on MNIST, and all but `but` on PathMNIST" in results

@@ -1,4 +1,4 @@
-"""Checks how documents read: ``python tests/prose.py README.md`` names what is too long, and words to avoid."""
+"""Checks how documents read: ``python tests/prose.py README.md`` names long sentences, and words to avoid."""
 
 import re
 import sys

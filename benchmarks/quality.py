@@ -173,16 +173,18 @@ def alike_in_splits(data: str) -> dict[str, float]:
 def search_and_measure(
     base: TrainConfig, seeds: tuple[int, ...], out: Path, jobs: int, lines: Lines,
     methods: tuple[str, ...] = METHODS, tune: bool = True, search_data: str | None = None,
+    again: tuple[int, ...] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Search options of methods by validation items, measure them on seeds of their own.
 
-    ``search_data`` are others to search on, such as another split of the training classes.
+    ``search_data`` are others to search on, such as another split of the training classes. ``again`` are
+    more seeds of the search, for the best options of every method.
     """
     chosen, searched = {}, {}
     if tune:
         other = base if search_data is None else base.model_copy(update={"data": search_data})
         folder = out if search_data is None else out.with_name(f"{out.name}-search")
-        best = Comparison(other, methods, (TUNING_SEED,), tune=True).run(folder, jobs, lines)
+        best = Comparison(other, methods, (TUNING_SEED,), tune=True, again=again).run(folder, jobs, lines)
         chosen, searched = chosen_in(best), best["searched"]
     return Comparison(base, methods, seeds, False, chosen).run(out, jobs, lines) | {"searched": searched}
 

@@ -192,3 +192,50 @@ def test_a_search_keeps_what_it_tried_method_by_method_with_what_broke_down(monk
         for c in asked
     ]  # fmt: skip
     assert len(search.tried["ep"]) == LEAST_RUNS
+
+
+def ridge(best_rate):
+    """Return a landscape where a rung of the rate costs little, and one of the margin, or the sphere, much."""
+
+    def recall(config):
+        rungs = [LADDERS["lr"].index(rate) for rate in (config.lr, best_rate)]
+        margins = [LADDERS["margin"].index(margin) for margin in (config.margin, 0.1)]
+        off = 0 if config.normalize else 5
+        return 1 - 0.01 * abs(rungs[0] - rungs[1]) - 0.1 * abs(margins[0] - margins[1]) - 0.1 * off
+
+    return recall
+
+
+def searched_again(monkeypatch, folder, recall):
+    landscape = Landscape(recall)
+    monkeypatch.setattr(tuning, "run_trials", landscape.run)
+    config = make_config({"data": "digits", "method": "but", "seed": 3}, "test")
+    search = Search(folder, 1, None)
+    first = search.best({"but": begin(config)})["but"]
+    climbed = len(landscape.asked)
+    last = search.final({"but": config}, (4, 5), lambda config: config)["but"]
+    return first, last, landscape.asked[climbed:], search.tried["but"]
+
+
+def test_the_best_on_one_seed_are_tried_again_and_the_best_mean_is_chosen(monkeypatch, tmp_path):
+    def recall(config):
+        return ridge(5e-4 if config.seed == 3 else 1e-3)(config)  # 5e-4 is best on the first seed by luck
+
+    first, last, finals, tried = searched_again(monkeypatch, tmp_path, recall)
+    assert first.lr == 5e-4
+    assert (last.lr, last.margin, last.normalize, last.seed) == (1e-3, 0.1, True, 3)
+    assert len(finals) == 2 * tuning.FINALISTS
+    assert {config.seed for config in finals} == {4, 5}
+    again = [options["validation"] for options in tried if "again" in options]
+    assert len(again) == tuning.FINALISTS
+    assert min(again) >= max(options["validation"] for options in tried if "again" not in options)
+
+
+def test_options_that_break_down_on_another_seed_are_not_chosen(monkeypatch, tmp_path):
+    def recall(config):
+        return "broken" if config.seed == 5 and config.lr == 5e-4 else ridge(5e-4)(config)
+
+    first, last, _, tried = searched_again(monkeypatch, tmp_path, recall)
+    assert first.lr == 5e-4
+    assert last.lr != 5e-4
+    assert [100.0, None] in [options.get("again") for options in tried]

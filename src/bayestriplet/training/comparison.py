@@ -29,7 +29,8 @@ from bayestriplet.training.tuning import LEAST_RUNS, Search, begin, options_of
 class Comparison:
     """What is compared: methods and seeds under one base of options.
 
-    ``chosen`` are options of single methods found elsewhere, for a comparison without tuning.
+    ``chosen`` are options of single methods found elsewhere, for a comparison without tuning. ``again``
+    are more seeds for the best options of a search, which are then chosen by the mean over all of them.
     """
 
     base: TrainConfig
@@ -37,6 +38,7 @@ class Comparison:
     seeds: tuple[int, ...]
     tune: bool
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    again: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.tune and self.base.validate_every == 0:
@@ -85,7 +87,7 @@ class Comparison:
     ) -> tuple[dict[str, TrainConfig], dict[str, list[dict[str, Any]]]]:
         """Return each method's options, and what was tried to find them, with its validation Recall@1.
 
-        They are the best on the first seed, given ones, or those of the recipe.
+        They are the best on the first seed or on several, given ones, or those of the recipe.
         """
         configs = {
             method: self.base.model_copy(
@@ -97,6 +99,8 @@ class Comparison:
             return configs, {}
         search = Search(folder.runs, jobs, on_event, folder.images)
         best = search.best({method: begin(options.in_full(config)) for method, config in configs.items()})
+        if self.again:
+            best = search.final(configs, self.again, options.in_full)
         tuned = {method: {name: getattr(one, name) for name in TUNED} for method, one in best.items()}
         return {method: configs[method].model_copy(update=tuned[method]) for method in best}, search.tried
 

@@ -1,8 +1,11 @@
 """The search for a method's options: the same ladders for every method, climbed by validation Recall@1."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.errors import InputError
@@ -10,6 +13,7 @@ from bayestriplet.methods import METHODS, TUNED
 from bayestriplet.training.events import OnEvent
 from bayestriplet.training.trials import Trial, run_trials
 
+FINALISTS = 4  # options of a method that are tried again with more seeds
 LEAST_RUNS = 10  # of a method, on the sphere and off it: three rates, two neighbours of its margin
 
 
@@ -58,6 +62,37 @@ class Search:
         }
         learning = {method: config for method, config in best.items() if METHODS[method].learned}
         return best | self._climb_both(self._climb(learning, dict.fromkeys(learning, "loss_rate")))
+
+    def final(
+        self, configs: dict[str, TrainConfig], seeds: tuple[int, ...],
+        in_full: Callable[[TrainConfig], TrainConfig],
+    ) -> dict[str, TrainConfig]:  # fmt: skip
+        """Return each method's best options by the mean over several seeds, of those best on the first.
+
+        One seed is a noisy judge, and the best of many options by it is the luckiest as much as the best.
+        ``in_full`` fills options in as the data of their seed ask for.
+        """
+        places = [
+            (method, options, in_full(config.model_copy(update=_searched(options) | {"seed": seed})))
+            for method, config in configs.items()
+            for options in self._finalists(method)
+            for seed in seeds
+        ]
+        trials = [Trial(config) for _, _, config in places]
+        results = run_trials(trials, self.folder, self.jobs, self.on_event, self.images, measure=False)
+        for (_, options, _), found in zip(places, results, strict=True):
+            broke = found["status"] == "diverged"
+            recall = None if broke else round(100 * found["validation_recall@1"], 2)
+            options.setdefault("again", []).append(recall)
+        return {
+            method: config.model_copy(update=_searched(max(self._finalists(method), key=_mean)))
+            for method, config in configs.items()
+        }
+
+    def _finalists(self, method: str) -> list[dict[str, Any]]:
+        """Return what was tried of a method with the highest recalls on the first seed, best first."""
+        sound = [options for options in self.tried[method] if options["validation"] is not None]
+        return sorted(sound, key=lambda options: -options["validation"])[:FINALISTS]
 
     def _climb_both(self, configs: dict[str, TrainConfig]) -> dict[str, TrainConfig]:
         """Climb the ladders of rate and margin or temperature in turn, until no neighbour is better."""
@@ -122,3 +157,13 @@ def _off_sphere(config: TrainConfig) -> TrainConfig:
     starts = {name: ladder.start_off_sphere for name, ladder in METHODS[config.method].ladders.items()}
     changes = {name: start for name, start in starts.items() if start is not None}
     return config.model_copy(update={**changes, "normalize": False})
+
+
+def _searched(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options among what is known of a trial; those that its method does not have are None."""
+    return {name: options.get(name) for name in TUNED}
+
+
+def _mean(options: dict[str, Any]) -> float:
+    """Return the mean validation recall over all seeds; a run that broke down found nothing."""
+    return float(np.mean([options["validation"], *(recall or 0.0 for recall in options["again"])]))

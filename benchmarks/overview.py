@@ -14,7 +14,7 @@ HEADS = ("what is looked for", "ours", "best other", "without training")
 TRAINED = {"mnist": "MNIST's digits, all trained on", "pathmnist": "PathMNIST's tissues, all trained on"}
 UNSEEN = {
     "omniglot": ("Omniglot's characters, none trained on", "raw pixels"),
-    "cub": ("CUB's bird species, none trained on", "frozen features"),
+    "cub": ("CUB's bird species, none trained on", "vectors as given"),
 }
 OURS = ("bunca", "but")
 EXAMPLES = "5"  # of each class that is taught

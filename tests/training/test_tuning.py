@@ -195,7 +195,7 @@ def test_a_search_keeps_what_it_tried_method_by_method_with_what_broke_down(monk
 
 
 def ridge(best_rate):
-    """Return a landscape where a rung of the rate costs little, and one of the margin, or the sphere, much."""
+    """Return a landscape where a rung of the rate costs little, one of the margin or the sphere much."""
 
     def recall(config):
         rungs = [LADDERS["lr"].index(rate) for rate in (config.lr, best_rate)]

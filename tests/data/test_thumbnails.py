@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bayestriplet.data.thumbnails import LARGEST, make_picture, make_thumbnail, picture_type, read_thumbnail
+from bayestriplet.data.thumbnails import (
+    HEAVIEST,
+    LARGEST,
+    make_picture,
+    make_thumbnail,
+    picture_type,
+    read_thumbnail,
+    thumbnail_side,
+)
 from tests.data.pictures import noise
 
 
@@ -12,7 +20,7 @@ def test_a_small_image_keeps_every_pixel(channels):
     assert (read_thumbnail(make_thumbnail(pixels)) == pixels).all()
 
 
-@pytest.mark.parametrize(("side", "shown"), [(64, 64), (96, 96), (224, LARGEST), (1024, LARGEST)])
+@pytest.mark.parametrize(("side", "shown"), [(64, 64), (96, 96), (224, 224), (512, LARGEST), (1024, LARGEST)])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_large_one_is_shrunk_and_looks_the_same(side, shown, channels):
     ramp = np.linspace(0, 255, side).astype(np.uint8)
@@ -22,6 +30,20 @@ def test_a_large_one_is_shrunk_and_looks_the_same(side, shown, channels):
     assert found.shape == (shown, shown, channels)
     assert np.abs(found[:, 0, 0] - np.linspace(0, 255, shown)).max() < 8
     assert len(content) < 10_000
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_thumbnail_of_noise_is_no_heavier_than_allowed(channels):
+    content = make_thumbnail(noise(512, 512, channels))
+    assert 0 < len(content) <= HEAVIEST
+    assert read_thumbnail(content).shape == (LARGEST, LARGEST, channels)
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [((20, 30), 28), ((28, 28), 28), ((100, 60), 60), ((512, 300), LARGEST)]
+)
+def test_a_thumbnail_has_the_pixels_of_the_file_up_to_the_most(size, shown):
+    assert thumbnail_side(Image.new("L", size), 28) == shown
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from sklearn.datasets import load_digits
 
 import bayestriplet as bt
 from bayestriplet.data.sources import open_data
+from bayestriplet.data.thumbnails import make_thumbnail, read_thumbnail
 from bayestriplet.errors import DataError, InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Neighbour, take_vote
+from bayestriplet.retrieval.items import Item, Rows
 from tests.retrieval.test_encoder import make_run
 
 DIGITS = load_digits()
@@ -53,6 +55,22 @@ def test_a_folder_is_indexed_and_again_only_what_is_different(run, scans):
     found = bt.Index.open(run).search(scan(500), k=1)[0].neighbours[0]
     assert (found.id, found.label, found.distance) == ("scans/1/1.png", "1", pytest.approx(0, abs=1e-5))
     assert found.path == str(scans / "1" / "1.png")
+
+
+def test_large_files_get_large_thumbnails_and_those_of_an_older_index_stay(run, scans):
+    old = make_thumbnail(np.zeros((96, 96, 1), np.uint8))  # as large as they were before
+    index = bt.Index.open(run)
+    vector = np.zeros((1, index.encoder.dim), np.float32)
+    item = Item("older", "1", "", "", "older", "0" * 32)
+    index.store.write(index.encoder.fingerprint, index.encoder.dim, [Rows((item,), vector, (old,))], [])
+    for side in (60, 512):
+        Image.fromarray(scan(1)).resize((side + 40, side)).save(scans / "1" / f"{side}.png")
+    index.update(str(scans))
+    index.add([scans / "1" / "512.png"], ids=["added"])
+    sides = {"older": 96, "scans/1/1.png": 8, "scans/1/60.png": 60, "scans/1/512.png": 256, "added": 256}
+    found = bt.Index.open(run).store.thumbnails(sides)
+    assert {name: len(read_thumbnail(one)) for name, one in found.items()} == sides
+    assert found["added"] == found["scans/1/512.png"]
 
 
 def test_an_item_that_was_moved_to_another_class_is_another_item(run, scans):

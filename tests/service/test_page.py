@@ -347,7 +347,8 @@ def test_a_group_can_be_asked_for_and_is_kept_in_the_link(grouped, server, visit
     assert page.locator("#left-out").is_hidden()
     again = visit(page.url, ready="#results button")
     assert (results(again).count(), again.input_value("#group")) == (15, "P7")
-    again.locator("#results button").first.click()  # an item of P7: the group that is asked for is searched
+    again.locator("#results button").first.click()
+    again.click("#enlarged-search")  # an item of P7: the group that is asked for is searched
     wait(again, "location.hash.includes('item=')")
     assert results(again).count() == 14
     assert again.locator("#left-out").is_hidden()
@@ -401,7 +402,39 @@ def test_it_can_be_used_by_keyboard_alone(server, visit, tmp_path):
     page.focus("#results button >> nth=2")
     name = page.locator("#results button").nth(2).get_attribute("title")
     page.keyboard.press("Enter")
+    page.wait_for_selector("#enlarged[open]")
+    page.focus("#enlarged-search")
+    page.keyboard.press("Enter")
     wait(page, "(path) => document.getElementById('asked-facts').textContent.includes(path)", given=name)
+
+
+def test_a_neighbour_is_enlarged_beside_the_query_by_keyboard_and_focus_returns(server, visit, tmp_path):
+    page = visit(server.address)
+    upload(page, save_scan(1003, tmp_path / "query.png"))
+    cards = results(page)
+    ids = [one["id"] for one in server.search((tmp_path / "query.png").read_bytes())[1]["neighbours"]]
+    cards.nth(8).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#enlarged[open]")
+    assert text(page, "#enlarged-title") == "Neighbour 9 of 10"
+    assert (text(page, "#enlarged-query-name"), text(page, "#enlarged-name")) == ("query.png", ids[8])
+    wait(page, "[...document.querySelectorAll('#enlarged img')].every((i) => i.naturalWidth === 8)")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")  # there is no further one
+    assert text(page, "#enlarged-name") == ids[9]
+    assert page.locator("#enlarged-next").is_disabled()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert text(page, "#enlarged-name") == ids[7]
+    page.keyboard.press("Escape")
+    assert page.locator("#enlarged").is_hidden()
+    assert cards.nth(8).evaluate("(node) => node === document.activeElement")
+    cards.first.click()
+    page.click("#enlarged-search")
+    wait(page, "(id) => document.getElementById('asked-name').textContent === id", given=ids[0])
+    phone = visit(page.url, PHONE, ready="#results button")
+    phone.locator("#results button").first.click()
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_screen_reader_finds_names_and_states(server, visit):

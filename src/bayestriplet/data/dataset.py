@@ -1,17 +1,19 @@
 """A set of labelled images, in memory or in files."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from bayestriplet.checks import check_choice
-from bayestriplet.data.images import decode
+from bayestriplet.data.images import decode, exchange, load_listed, shape_image
 from bayestriplet.data.splits import LEAST, SPLITS
+from bayestriplet.data.thumbnails import thumbnail_side
 from bayestriplet.errors import InputError
 
 FEW = {
@@ -91,6 +93,31 @@ class LabelledImages:
         for row, index in enumerate(wanted):
             out[row] = decode(paths[index], self.size, self.channels, bits=self.bits)
         return 255 - out if self.invert else out
+
+    def read_shown(
+        self, indices: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], Callable[[int], NDArray[np.uint8]]]:
+        """Return what :meth:`read` does, and a function from a place among these to the image for people.
+
+        That is the same square of it, of a file with up to as many pixels as a thumbnail has.
+        """
+        if self.paths is None:
+            pixels = self.read(indices)
+            return pixels, lambda row: np.asarray(pixels[row])
+        paths = [self.paths[index] for index in indices]
+        if self.pixels is not None:
+            return self.read(indices), lambda row: self._shape_shown(load_listed(paths[row], bits=self.bits))
+        out = np.empty((len(paths), self.size, self.size, self.channels), dtype=np.uint8)
+        shown = []
+        for row, path in enumerate(paths):
+            image = load_listed(path, bits=self.bits)
+            out[row] = exchange(shape_image(image, self.size, self.channels), self.invert)
+            shown.append(self._shape_shown(image))
+        return out, shown.__getitem__
+
+    def _shape_shown(self, image: Image.Image) -> NDArray[np.uint8]:
+        side = thumbnail_side(image, self.size)
+        return exchange(shape_image(image, side, self.channels), self.invert)
 
     def as_images(self) -> "LabelledImages":
         """Return the images themselves, where :meth:`read` returns something else."""

@@ -61,8 +61,13 @@ def decode(path: Path, size: int, channels: int, *, bits: int = FULL) -> NDArray
     Transparency is laid on white and the camera's orientation is applied. Grey of 16 bits is scaled to
     8 by the bits that the file declares, or else by ``bits``: 2^bits - 1 is white.
     """
+    return shape_image(load_listed(path, bits=bits), size, channels)
+
+
+def load_listed(path: Path, *, bits: int = FULL) -> Image.Image:
+    """Return the whole image of a file of a set; the error of a bad one says what can be done."""
     try:
-        return decode_one(path, size, channels, bits=bits)
+        return load_image(path, bits=bits)
     except DataError as bad:
         raise DataError(f"{bad}; replace or remove it, or leave such files out with --skip-bad") from None
 

@@ -6,16 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-LARGEST = 96  # pixels a side
+LARGEST = 256  # pixels a side
+HEAVIEST = 48 * 1024  # bytes: as base64 it fits into the longest text that Milvus takes
+QUALITIES = (85, 70, 50, 30, 10)  # of JPEG, tried until a thumbnail is light enough
 PLAIN = 32  # pixels a side up to which PNG is the smaller file, and keeps every pixel
 
 
 def make_thumbnail(pixels: NDArray[np.uint8]) -> bytes:
-    """Return an image (size, size, C) as PNG, or where it is large shrunk as JPEG."""
+    """Return an image (size, size, C) as PNG, or as JPEG where it is large: at most 256 pixels, 48 kB."""
     image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     if image.width > LARGEST:
         image = image.resize((LARGEST, LARGEST), Image.Resampling.BICUBIC, reducing_gap=2.0)
-    return _to_file(image)
+    if image.width <= PLAIN:
+        return _to_file(image)
+    files = (_to_jpeg(image, quality) for quality in QUALITIES)
+    return next((file for file in files if len(file) <= HEAVIEST), b"")
+
+
+def thumbnail_side(image: Image.Image, size: int) -> int:
+    """Return the side of a thumbnail's square: an encoder's ``size``, or more if the image has it."""
+    return max(size, min(LARGEST, *image.size))
 
 
 def make_picture(image: Image.Image, most: int) -> bytes:
@@ -32,11 +42,16 @@ def picture_type(content: bytes) -> str:
 
 
 def _to_file(image: Image.Image) -> bytes:
+    if max(image.size) > PLAIN:
+        return _to_jpeg(image, 90)
     out = io.BytesIO()
-    if max(image.size) <= PLAIN:
-        image.save(out, "PNG", compress_level=1)
-    else:
-        image.save(out, "JPEG", quality=90)
+    image.save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+def _to_jpeg(image: Image.Image, quality: int) -> bytes:
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=quality)
     return out.getvalue()
 
 

@@ -120,13 +120,13 @@ class ChangedRows:
     def _read(self, start: int) -> _Read:
         images = self.images
         rows = np.arange(start, min(start + BATCH, len(images)))
-        pixels = images.read(rows)
+        pixels, shown = (images.read(rows), None) if images.length else images.read_shown(rows)
         items = [self._item(int(row), one) for row, one in zip(rows, pixels, strict=True)]
         new = [i for i, item in enumerate(items) if self.known.get(item.id) != item]
         return _Read(
             items=tuple(items[i] for i in new),
             pixels=pixels[new],
-            thumbnails=tuple(b"" if images.length else make_thumbnail(pixels[i]) for i in new),
+            thumbnails=tuple(b"" if shown is None else make_thumbnail(shown(i)) for i in new),
             unchanged=len(items) - len(new),
         )
 

@@ -1,7 +1,8 @@
 // What a search found: the grid, the bars, the gauge.
 
 import { byId, make, show } from "./element.js";
-import { noun, tile } from "./pictures.js";
+import { enlarge } from "./enlarge.js";
+import { havePictures, noun, tile } from "./pictures.js";
 
 const percent = (share) => (share > 0 && share < 0.0005 ? "< 0.1%" : `${(100 * share).toFixed(1)}%`);
 const named = (label) => (label === "" ? "no label" : label);
@@ -40,7 +41,7 @@ export function showAnswer(answer, ownLabel, onItem) {
   const compared = compareWith(answer, ownLabel);
   const results = byId("results");
   results.classList.remove("waiting");
-  results.replaceChildren(...answer.neighbours.map((one) => card(one, compared, onItem)));
+  results.replaceChildren(...answer.neighbours.map((one, at) => card(one, compared, (opener) => open(answer.neighbours, at, opener, onItem))));
   results.scrollTop = 0;
   byId("answer").removeAttribute("aria-busy");
   show("results", answer.neighbours.length > 0);
@@ -52,7 +53,13 @@ export function showAnswer(answer, ownLabel, onItem) {
   showClasses(answer);
 }
 
-function card(one, compared, onItem) {
+// Vectors have no pictures to enlarge: they are searched from at once.
+function open(neighbours, at, opener, onItem) {
+  if (havePictures()) enlarge(neighbours, at, opener, onItem);
+  else onItem(neighbours[at].id);
+}
+
+function card(one, compared, onOpen) {
   const match = one.label !== "" && compared.labels.includes(one.label);
   const known = one.label !== "" && compared.labels.length > 0;
   const [same, other] = compared.tied
@@ -60,11 +67,11 @@ function card(one, compared, onItem) {
     : [`the same label as ${compared.than}`, `another label than ${compared.than}`];
   const sign = known ? (match ? `✓ ${compared.tied ? "tied" : "same"} label` : "✗ other label") : "label unknown";
   const meaning = known ? (match ? same : other) : "label unknown";
-  const spoken = `Rank ${one.rank}: ${named(one.label)}, distance ${one.distance.toFixed(4)}, ${meaning}. Search from this item.`;
+  const spoken = `Rank ${one.rank}: ${named(one.label)}, distance ${one.distance.toFixed(4)}, ${meaning}. ${havePictures() ? "Enlarge." : "Search from this item."}`;
   const button = make(
     "button",
     { type: "button", class: known ? (match ? "match" : "mismatch") : "", "aria-label": spoken, title: one.path || one.id,
-      onclick: () => onItem(one.id) },
+      onclick: (event) => onOpen(event.currentTarget) },
     tile(one.id),
     make("span", { class: "name" }, named(one.label)),
     make("span", { class: "distance" }, one.distance.toFixed(4)),

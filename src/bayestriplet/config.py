@@ -2,7 +2,6 @@
 
 import math
 import tomllib
-from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,15 +22,6 @@ MOST, MOST_STEPS = 1_000_000, 1_000_000_000  # of numbers that have no closer bo
 LEAST_INTERVAL = 50  # steps between validations by default
 
 
-def _defaults(option: str) -> str:
-    """Return the defaults of a margin or temperature in words; most methods share one."""
-    own = {name: METHODS[name].default[option] for name in having(option)}
-    usual = Counter(own.values()).most_common(1)[0][0]
-    others = "; ".join(f"{value:g} for {name}" for name, value in own.items() if value != usual)
-    (paper,) = {METHODS[name].paper[option] for name in own}
-    return f"{usual:g}; {others}; {paper:g} in the recipe paper"
-
-
 class TrainConfig(BaseModel):
     """Everything that decides a training run. None stands for the recipe's or the data's own value."""
 
@@ -46,35 +36,25 @@ class TrainConfig(BaseModel):
     split_by: str | None = Field(
         None,
         description="What is never in two splits: item, group, class, or class:FILE.csv, "
-        "which names the split of every class. Default: the data's own splits, else group, else item.",
+        "which names the split of every class.",
     )
     per_class: int | None = Field(
-        None,
-        ge=1,
-        le=MOST,
-        description="Few labels: train on at most this many items per class. Default: all.",
+        None, ge=1, le=MOST, description="Few labels: train on at most this many items per class."
     )
     imbalance: float | None = Field(
         None, ge=1, le=MOST,
-        description="Long tail: keep 1/R of the training items of the last class, all of the first. "
-        "Default: all.",
+        description="Long tail: keep 1/R of the training items of the last class, all of the first.",
     )  # fmt: skip
     label_noise: float = Field(0.0, ge=0, lt=1, description="Share of training items given a wrong label.")
     without: str | None = Field(
         None,
         min_length=1,
-        description="Classes held out of training, comma-separated; their test items are the novel ones. "
-        "Default: none.",
+        description="Classes held out of training, comma-separated; their test items are the novel ones.",
     )
     batches: Literal["balanced", "random", "one-per-class", "sequential"] = Field(
         "balanced", description="How batches are put together: balanced, random, one-per-class or sequential."
     )
-    size: int | None = Field(
-        None,
-        ge=8,
-        le=1024,
-        description="Side of the images in pixels. Default: the data's own; 224 for a pretrained network.",
-    )
+    size: int | None = Field(None, ge=8, le=1024, description="Side of the images in pixels.")
     skip_bad: bool = Field(False, description="Leave out image files that cannot be read.")
     follow_links: bool = Field(False, description="Follow links that lead out of a folder of images.")
     backbone: str | None = Field(
@@ -83,34 +63,22 @@ class TrainConfig(BaseModel):
         "Default: efficientnet-lite0 for image files of 64 pixels or more, else resnet18.",
     )
     backbone_sha256: str | None = Field(
-        None,
-        pattern="^[0-9a-f]{64}$",
-        description="Of onnx:FILE: the SHA-256 that the file must have. Default: recorded by the run.",
+        None, pattern="^[0-9a-f]{64}$", description="Of onnx:FILE: the SHA-256 that it must have."
     )
     input_mean: str | None = Field(
-        None,
-        description="Of onnx:FILE: subtracted from pixels; a number, or one per channel with commas. "
-        "Default: the file's metadata, else ImageNet's.",
+        None, description="Of onnx:FILE: subtracted from pixels; a number, or one per channel with commas."
     )
     input_deviation: str | None = Field(
-        None,
-        description="Of onnx:FILE: what pixels are divided by then; a number, or one per channel. "
-        "Default: the file's metadata, else ImageNet's.",
+        None, description="Of onnx:FILE: what pixels are divided by then; a number, or one per channel."
     )
     input_range: int | None = Field(
         None, description="Of onnx:FILE: the pixels' highest value before that, 1 or 255. Default: 1."
     )
     width: float = Field(1.0, description="Share of the channels of a ResNet: 0.25, 0.5 or 1.")
     weights: str | None = Field(
-        None,
-        description="imagenet, which is fetched once, or a .pth or .safetensors file of the backbone. "
-        "Default: imagenet for a frozen network, else none.",
+        None, description="imagenet, which is fetched once, or a .pth or .safetensors file of the backbone."
     )
-    freeze: bool = Field(
-        False,
-        description="Train a head alone, on features that are computed once. "
-        "Default: on for image files of 64 pixels or more, else off.",
-    )
+    freeze: bool = Field(False, description="Train a head alone, on features that are computed once.")
     head: Literal["linear", "mlp"] | None = Field(
         None, description="Of a frozen backbone, or on vectors: linear or mlp. Default: linear."
     )
@@ -119,20 +87,11 @@ class TrainConfig(BaseModel):
     )
     from_scratch: bool = Field(False, description="Begin with an untrained network, whatever the images.")
     dim: int = Field(128, ge=1, le=4096, description="Length of an embedding.")
-    normalize: bool | None = Field(
-        None, description="Put embeddings on the unit sphere. Default: on; off in the recipe paper."
-    )
+    normalize: bool | None = Field(None, description="Put embeddings on the unit sphere.")
     margin: float | None = Field(
-        None,
-        ge=0,
-        le=MOST,
-        description=f"Of {listed(having('margin'))}; 0 is the soft margin of bh. "
-        f"Default: {_defaults('margin')}.",
+        None, ge=0, le=MOST, description=f"Of {listed(having('margin'))}; 0 is the soft margin of bh."
     )
-    temperature: float | None = Field(
-        None, gt=0, le=MOST,
-        description=f"Of {listed(having('temperature'))}. Default: {_defaults('temperature')}.",
-    )  # fmt: skip
+    temperature: float | None = Field(None, gt=0, le=MOST, description=f"Of {listed(having('temperature'))}.")
     draw_classes: int | None = Field(
         None,
         ge=2,
@@ -140,26 +99,14 @@ class TrainConfig(BaseModel):
         description=f"Of {listed(having('draw_classes'))}: classes that a step draws from at most, "
         f"the batch's and the nearest to them. Default: {DRAW_CLASSES}.",
     )
-    augment: bool | None = Field(
-        None,
-        description="Vary the training images. Default: on; off for a frozen network and in the recipe paper.",
-    )
+    augment: bool | None = Field(None, description="Vary the training images.")
     batch_size: int | None = Field(
-        None,
-        ge=2,
-        le=MOST,
-        description="Items per batch; rounded up to the same number per class. "
-        f"Default: {BATCH_SIZE}; {ITEMS_OF_THE_PAPER} per class in the recipe paper.",
+        None, ge=2, le=MOST, description="Items per batch; rounded up to the same number per class."
     )
-    lr: float | None = Field(
-        None, gt=0,
-        description=f"Learning rate of Adam. Default: {RATE.start:g}; {RATE_UNFROZEN:g} with --unfreeze-from; "
-        f"{RATE_OF_THE_PAPER:f}".rstrip("0") + " in the recipe paper.",
-    )  # fmt: skip
+    lr: float | None = Field(None, gt=0, description="Learning rate of Adam.")
     loss_rate: float | None = Field(
         None, gt=0, le=MOST,
-        description=f"Of {listed(having('loss_rate'))}: how many times faster their loss learns. "
-        f"Default: {LOSS_RATE.start:g}.",
+        description=f"Of {listed(having('loss_rate'))}: how many times faster their loss learns.",
     )  # fmt: skip
     max_epochs: int | None = Field(
         None,
@@ -168,9 +115,7 @@ class TrainConfig(BaseModel):
         description=f"Passes over the training images, at most. Default: {EPOCHS_OF_THE_PAPER}, and at least "
         f"{LEAST_STEPS} steps.",
     )
-    max_steps: int | None = Field(
-        None, ge=1, le=MOST_STEPS, description="Batches, at most. Default: as --max-epochs says."
-    )
+    max_steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="Batches, at most.")
     validate_every: int | None = Field(
         None,
         ge=0,
@@ -181,12 +126,7 @@ class TrainConfig(BaseModel):
         10, ge=0, le=MOST_STEPS, description="Stop after this many validations without progress; 0: never."
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Of the splits, the network, the batches and the draws.")
-    workers: int | None = Field(
-        None,
-        ge=0,
-        le=256,
-        description="Processes that decode images. Default: one per core, at most 8; none without files.",
-    )
+    workers: int | None = Field(None, ge=0, le=256, description="Processes that decode images.")
     devices: int = Field(1, ge=1, le=256, description="Processes that train, or GPUs.")
     logger: Literal["tensorboard", "csv", "wandb"] = Field(
         "tensorboard", description="What Lightning logs to beside metrics.csv: tensorboard, csv or wandb."

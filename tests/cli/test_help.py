@@ -32,9 +32,7 @@ def show_help(words):
 
 def panels_of(text):
     """The lines of each framed panel by its title."""
-    return {
-        title: body for title, body in re.findall(r"^╭─ (.+?) ─+╮\n(.*?)^╰", text, re.DOTALL | re.MULTILINE)
-    }
+    return dict(re.findall(r"^╭─ (.+?) ─+╮\n(.*?)^╰", text, re.DOTALL | re.MULTILINE))
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -65,6 +63,7 @@ def test_computed_defaults_are_in_words():
     assert "Default: 50, and at least 500 steps." in text
     assert "0.005; 0.0005 with --unfreeze-from; 0.00001 in the recipe paper." in text
     assert "Default: False" not in text
+    assert not re.search(r"Default: [^.]*\. Default:", text)
 
 
 def test_without_a_command_the_way_is_shown():

@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from bayestriplet.cli.defaults import describe_default
 from bayestriplet.cli.panels import OUTPUT, PANEL_OF
 from bayestriplet.config import TrainConfig
 from bayestriplet.methods import METHODS
@@ -24,15 +25,8 @@ def option_of(name: str) -> inspect.Parameter:
         declared = str
     elif name == "width":
         declared = float
-    says_default = "Default:" in (field.description or "") or field.default is None
-    default = "off" if field.default is False else field.default
-    shown = (
-        ""
-        if says_default
-        else f" Default: {default:g}."
-        if isinstance(default, float)
-        else f" Default: {default}."
-    )
+    default = describe_default(name, field.default)
+    shown = f" Default: {default}." if default else ""
     choices = f" One of: {', '.join(METHODS)}." if name == "method" else ""
     extra = (f"{flag}/--no-{name.replace('_', '-')}",) if declared is bool else (flag, *ALIASES.get(name, ()))
     option = typer.Option(

@@ -15,6 +15,8 @@ WIDTHS = (0.25, 0.5, 1.0)
 ITEMS_OF_THE_PAPER = 5
 EPOCHS_OF_THE_PAPER = 50
 LEAST_STEPS = 500  # of a training without limits, however few its images
+BATCH_SIZE = 50
+RATE_OF_THE_PAPER = 1e-5
 RATE_UNFROZEN = 5e-4  # of a head that is trained already; its backbone learns at a tenth of it
 MOST, MOST_STEPS = 1_000_000, 1_000_000_000  # of numbers that have no closer bound
 LEAST_INTERVAL = 50  # steps between validations by default
@@ -61,7 +63,7 @@ class TrainConfig(BaseModel):
         "Default: efficientnet-lite0 for image files of 64 pixels or more, else resnet18.",
     )
     backbone_sha256: str | None = Field(
-        None, pattern="^[0-9a-f]{64}$", description="Of onnx:FILE: what it must be. Default: recorded."
+        None, pattern="^[0-9a-f]{64}$", description="Of onnx:FILE: the SHA-256 that it must have."
     )
     input_mean: str | None = Field(
         None, description="Of onnx:FILE: subtracted from pixels; a number, or one per channel with commas."
@@ -247,8 +249,8 @@ class TrainConfig(BaseModel):
             **method.values(self.recipe),
             "normalize": method.on_sphere or not paper,
             "augment": not paper and not self.freeze,
-            "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else 50,
-            "lr": 1e-5 if paper else RATE_UNFROZEN if self.unfreeze_from else RATE.start,
+            "batch_size": ITEMS_OF_THE_PAPER * num_classes if paper else BATCH_SIZE,
+            "lr": RATE_OF_THE_PAPER if paper else RATE_UNFROZEN if self.unfreeze_from else RATE.start,
             "loss_rate": LOSS_RATE.start if method.learned else None,
             "max_epochs": EPOCHS_OF_THE_PAPER if paper and self.max_steps is None else None,
         }

@@ -9,12 +9,24 @@ from typing import Annotated
 import typer
 
 import bayestriplet
-from bayestriplet.cli import compare, data, export, figures, index, predict, search, serve, teach, train
+from bayestriplet.cli import (
+    compare,
+    data,
+    doctor,
+    export,
+    figures,
+    index,
+    predict,
+    search,
+    serve,
+    teach,
+    train,
+)
 from bayestriplet.errors import BayesTripletError, is_want_of_memory, last_line
 
 app = typer.Typer(
     help=(bayestriplet.__doc__ or "").splitlines()[0],
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -30,6 +42,28 @@ app.command("embed")(predict.embed)
 app.command("predict")(predict.predict)
 app.command("teach")(teach.teach)
 app.command("serve")(serve.serve)
+app.command("doctor")(doctor.doctor)
+
+WAY = """\
+Four commands lead from a folder of images, one subfolder per class, to a search page:
+
+  bayestriplet train photos --out runs/first    # learn from the images
+  bayestriplet index runs/first photos          # make them searchable
+  bayestriplet search runs/first query.png      # neighbours, probabilities, novelty
+  bayestriplet serve runs/first                 # the search page, at http://127.0.0.1:8000
+
+No images at hand? Begin with scans that come with scikit-learn:
+
+  bayestriplet train digits --size 28 --width 0.25 --out runs/first
+
+Go on:
+
+  bayestriplet --help            # all commands
+  bayestriplet COMMAND --help    # the options of one
+  bayestriplet doctor            # what is installed, and what is missing
+
+docs/cli.md has every command with its output, examples/ has a notebook to read.
+"""
 
 
 def _print_version(wanted: bool) -> None:
@@ -40,11 +74,15 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    """Show the way where no command is named."""
     del version
+    if context.invoked_subcommand is None:
+        typer.echo(WAY, nl=False)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

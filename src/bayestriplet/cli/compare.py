@@ -8,6 +8,7 @@ from rich.console import Console
 
 from bayestriplet.checks import check_seeds
 from bayestriplet.cli.options import give_options, path_option, plain_option
+from bayestriplet.cli.panels import COMPARISON
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.errors import InputError
 from bayestriplet.methods import COMPARED, TUNED, check_methods
@@ -68,13 +69,16 @@ give_options(
     compare,
     [
         path_option("out", "Folder of the comparison; one that was begun goes on."),
-        plain_option("methods", str, "Comma-separated, or all (default), which are all but the controls."),
-        plain_option("seeds", str, "How many seeds, or a list such as 0,1,2. Default: 5."),
-        plain_option("jobs", int, "Runs at a time. Default: 1."),
+        plain_option(
+            "methods", str, "Comma-separated, or all (default), which are all but the controls.", COMPARISON
+        ),
+        plain_option("seeds", str, "How many seeds, or a list such as 0,1,2. Default: 5.", COMPARISON),
+        plain_option("jobs", int, "Runs at a time. Default: 1.", COMPARISON),
         plain_option(
             "tune/--no-tune",
             bool,
             "Choose learning rates, margin or temperature, and normalisation on validation data (default).",
+            COMPARISON,
         ),
     ],
     without=("method", "seed", "unfreeze_from", *TUNED),

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -15,12 +16,27 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, add_completion=False)
 
-Seed = Annotated[int, typer.Option(min=0, help="Of the splits the source leaves open.")]
-Size = Annotated[int | None, typer.Option(min=1, help="Side to resize the images to.")]
-SplitBy = Annotated[
-    str | None, typer.Option(help="What is never in two splits: item, group, class, or class:FILE.csv.")
+Seed = Annotated[
+    int, typer.Option(min=0, help="Of the splits the source leaves open.", rich_help_panel=panels.DATA)
 ]
-FollowLinks = Annotated[bool, typer.Option("--follow-links", help="Follow links that leave the folder.")]
+Size = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Side to resize the images to. Default: their own.", rich_help_panel=panels.DATA
+    ),
+]
+SplitBy = Annotated[
+    str | None,
+    typer.Option(
+        help="What is never in two splits: item, group, class, or class:FILE.csv. "
+        "Default: the data's own splits, else group, else item.",
+        rich_help_panel=panels.DATA,
+    ),
+]
+FollowLinks = Annotated[
+    bool,
+    typer.Option("--follow-links", help="Follow links that leave the folder.", rich_help_panel=panels.DATA),
+]
 
 
 @app.command("list")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import Backbone, OtherData, SkipBad
 from bayestriplet.cli.progress import progress_events
 
@@ -15,15 +16,25 @@ def figures(
         typer.Argument(help="Folder of a run or of a comparison; several comparisons are regimes."),
     ],
     data: OtherData = None,
-    split: Annotated[str, typer.Option(help="Items to draw.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Items to draw: train, val, test or all.", rich_help_panel=panels.DATA)
+    ] = "test",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for the figures; inside the first FOLDER if not given.", show_default=False
+            help="Folder for the figures. Default: inside the first FOLDER.",
+            show_default=False,
+            rich_help_panel=panels.OUTPUT,
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Of the sample, the map and the queries.", min=0, max=2**32 - 1)
+        int,
+        typer.Option(
+            help="Of the sample, the map and the queries.",
+            min=0,
+            max=2**32 - 1,
+            rich_help_panel=panels.OUTPUT,
+        ),
     ] = 0,
     skip_bad: SkipBad = False,
     backbone: Backbone = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import FollowLinks, Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.errors import InputError
@@ -24,11 +25,20 @@ def index(
     store: Store = None,
     split: Annotated[
         str | None,
-        typer.Option(help="Only this split: train, val or test. All items if not given.", show_default=False),
+        typer.Option(
+            help="Only this split: train, val or test. Default: all items.",
+            show_default=False,
+            rich_help_panel=panels.DATA,
+        ),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the set, to go on with one whose folder was moved.", show_default=False),
+        typer.Option(
+            help="Name of the set, to go on with one whose folder was moved. "
+            "Default: the last name of its path.",
+            show_default=False,
+            rich_help_panel=panels.DATA,
+        ),
     ] = None,
     skip_bad: SkipBad = False,
     follow_links: FollowLinks = False,
@@ -37,10 +47,16 @@ def index(
         typer.Option(
             help="Take out items of this group, label, source or id, such as group=P7; may be repeated.",
             show_default=False,
+            rich_help_panel=panels.INDEX,
         ),
     ] = None,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Also remove what was taken out or replaced from the disk.")
+        bool,
+        typer.Option(
+            "--purge",
+            help="Also remove what was taken out or replaced from the disk.",
+            rich_help_panel=panels.INDEX,
+        ),
     ] = False,
 ) -> None:
     """Make images searchable; again, to add what is new, replace what changed and remove what is gone."""

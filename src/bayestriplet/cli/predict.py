@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import FollowLinks, Images, Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_events
 
@@ -12,7 +13,9 @@ from bayestriplet.cli.progress import progress_events
 def embed(
     run: Run,
     images: Images,
-    out: Annotated[Path, typer.Option(help="File for the vectors: .npz or .parquet.")],
+    out: Annotated[
+        Path, typer.Option(help="File for the vectors: .npz or .parquet.", rich_help_panel=panels.OUTPUT)
+    ],
     skip_bad: SkipBad = False,
     follow_links: FollowLinks = False,
 ) -> None:
@@ -30,8 +33,13 @@ def embed(
 def predict(
     run: Run,
     images: Images,
-    out: Annotated[Path, typer.Option(help="CSV file for the table.")],
-    k: Annotated[int, typer.Option("-k", "--neighbours", help="How many neighbours vote.")] = 10,
+    out: Annotated[Path, typer.Option(help="CSV file for the table.", rich_help_panel=panels.OUTPUT)],
+    k: Annotated[
+        int,
+        typer.Option(
+            "-k", "--neighbours", help="How many neighbours vote.", rich_help_panel=panels.NEIGHBOURS
+        ),
+    ] = 10,
     store: Store = None,
     skip_bad: SkipBad = False,
     follow_links: FollowLinks = False,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import Json, Run, Store
 from bayestriplet.errors import InputError
 
@@ -30,17 +31,26 @@ def search(
             "or the id of an indexed item."
         ),
     ],
-    k: Annotated[int, typer.Option("-k", "--neighbours", help="How many neighbours.")] = 10,
+    k: Annotated[
+        int,
+        typer.Option("-k", "--neighbours", help="How many neighbours.", rich_help_panel=panels.NEIGHBOURS),
+    ] = 10,
     where: Annotated[
         list[str] | None,
         typer.Option(
             help="Only items with this label, group or source, such as label=TUM, or without it, "
             "such as group!=P7; may be repeated.",
             show_default=False,
+            rich_help_panel=panels.NEIGHBOURS,
         ),
     ] = None,
     exclude_self: Annotated[
-        bool, typer.Option("--exclude-self", help="Leave out items that are the query's own picture.")
+        bool,
+        typer.Option(
+            "--exclude-self",
+            help="Leave out items that are the query's own picture.",
+            rich_help_panel=panels.NEIGHBOURS,
+        ),
     ] = False,
     exclude_group: Annotated[
         str | None,
@@ -48,10 +58,14 @@ def search(
             help="Leave out items of this group (patient, slide). Default: the query's own, if it is an "
             "item of the index; '' leaves out none.",
             show_default=False,
+            rich_help_panel=panels.NEIGHBOURS,
         ),
     ] = None,
     montage: Annotated[
-        Path | None, typer.Option(help="PNG file for a picture of the answer.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="PNG file for a picture of the answer.", show_default=False, rich_help_panel=panels.OUTPUT
+        ),
     ] = None,
     store: Store = None,
     json: Json = False,

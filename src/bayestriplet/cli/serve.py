@@ -6,20 +6,26 @@ from typing import Annotated
 
 import typer
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import Store
 
 
 def serve(
     run: Annotated[Path, typer.Argument(help="Folder of a run.")],
     store: Store = None,
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at.", rich_help_panel=panels.SERVER)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen at; 0 takes a free one.", rich_help_panel=panels.SERVER)
+    ] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="BAYESTRIPLET_TOKEN",
             help="Secret that clients have to send; needed at an address that other machines reach.",
             show_default=False,
+            rich_help_panel=panels.SERVER,
         ),
     ] = None,
     read_only: Annotated[
@@ -28,6 +34,7 @@ def serve(
             "--read-only/--writable",
             help="Refuse to be taught, or allow it. Default: read-only where other machines reach it.",
             show_default=False,
+            rich_help_panel=panels.SERVER,
         ),
     ] = None,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayestriplet.checks import check_whole
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import FollowLinks, Run, SkipBad
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.errors import InputError
@@ -21,28 +22,56 @@ def teach(
         str | None,
         typer.Argument(help="Folder, .csv manifest, .npz file, vectors:FILE or name of a set."),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="Class of all these images.", show_default=False)] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Class of all these images.", show_default=False, rich_help_panel=panels.DATA),
+    ] = None,
     only_new: Annotated[
-        bool, typer.Option("--only-new", help="Leave out images of classes that the run knows already.")
+        bool,
+        typer.Option(
+            "--only-new",
+            help="Leave out images of classes that the run knows already.",
+            rich_help_panel=panels.DATA,
+        ),
     ] = False,
     forget: Annotated[
-        str | None, typer.Option(help="Take out what was taught of this class.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Take out what was taught of this class.",
+            show_default=False,
+            rich_help_panel=panels.TEACHING,
+        ),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="Print the classes with counts and origin.")] = False,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Print the classes with counts and origin.", rich_help_panel=panels.OUTPUT
+        ),
+    ] = False,
     class_prior: Annotated[
         list[str] | None,
         typer.Option(
             help="How often a class is expected, as CLASS=WEIGHT; 1 is the average trained class. "
             "May be repeated.",
             show_default=False,
+            rich_help_panel=panels.TEACHING,
         ),
     ] = None,
     suggest: Annotated[
         int | None,
-        typer.Option(help="Only name so many images whose labels would tell most.", show_default=False),
+        typer.Option(
+            help="Only name so many images whose labels would tell most.",
+            show_default=False,
+            rich_help_panel=panels.TEACHING,
+        ),
     ] = None,
     montage: Annotated[
-        Path | None, typer.Option(help="PNG file for a picture of what --suggest names.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="PNG file for a picture of what --suggest names.",
+            show_default=False,
+            rich_help_panel=panels.OUTPUT,
+        ),
     ] = None,
     skip_bad: SkipBad = False,
     follow_links: FollowLinks = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import Backbone, Json, OtherData, Run, SkipBad
 from bayestriplet.cli.options import give_options, path_option
 from bayestriplet.cli.progress import progress_events
@@ -68,12 +69,15 @@ give_options(
 def evaluate(
     run: Run,
     data: OtherData = None,
-    split: Annotated[str, typer.Option(help="Items to ask about.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Items to ask about: train, val, test or all.", rich_help_panel=panels.DATA)
+    ] = "test",
     gallery: Annotated[
         str | None,
         typer.Option(
-            help="Where to look for neighbours: a split, or data. The queries themselves if not given.",
+            help="Where to look for neighbours: a split, or data. Default: the queries themselves.",
             show_default=False,
+            rich_help_panel=panels.DATA,
         ),
     ] = None,
     split_by: Annotated[
@@ -81,12 +85,15 @@ def evaluate(
         typer.Option(
             help="How other data without splits are split: item, group, class or class:FILE.csv.",
             show_default=False,
+            rich_help_panel=panels.DATA,
         ),
     ] = None,
     few_shot: Annotated[
         bool,
         typer.Option(
-            "--few-shot", help="Also classify by 1 and 5 examples per class, in episodes of 5 and 20 classes."
+            "--few-shot",
+            help="Also classify by 1 and 5 examples per class, in episodes of 5 and 20 classes.",
+            rich_help_panel=panels.MEASURES,
         ),
     ] = False,
     skip_bad: SkipBad = False,

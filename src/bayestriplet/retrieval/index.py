@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from bayestriplet.checks import check_choice, check_whole, nearest
-from bayestriplet.data.images import exchange, load_image, shape_image
 from bayestriplet.data.progress import Progress
-from bayestriplet.data.thumbnails import LARGEST, make_thumbnail, thumbnail_side
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_words, read_conditions
 from bayestriplet.retrieval.encoder import OnnxEncoder
-from bayestriplet.retrieval.indexing import Change, ChangedRows
+from bayestriplet.retrieval.indexing import Change, ChangedRows, thumbnails_of
 from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
 from bayestriplet.retrieval.live import LivePredictive, describe_vectors, novelty_words
 from bayestriplet.retrieval.opening import open_set, open_split
@@ -252,24 +250,9 @@ class Index:
             raise InputError("only images can be added: paths, or uint8 pixels")
         items = _added_items(read, read.hashes, labels, ids, groups)
         known = {item.id for item in self.store.items()}
-        self._write(iter([Rows(items, read.vectors, self._make_thumbnails(read))]), [])
+        self._write(iter([Rows(items, read.vectors, thumbnails_of(read, self.encoder.info))]), [])
         old = sum(item.id in known for item in items)
         return Change(len(items) - old, old, 0, 0, time.perf_counter() - began)
-
-    def _make_thumbnails(self, read: Queries) -> tuple[bytes, ...]:
-        """Return thumbnails of images, of files with as many pixels as they have; of vectors nothing."""
-        if read.pixels is None:
-            return (b"",) * len(read.names)
-        info = self.encoder.info
-        if read.paths is None or info.size >= LARGEST:
-            return tuple(make_thumbnail(one) for one in read.pixels)
-        images = (load_image(path, bits=info.bits) for path in read.paths)
-        return tuple(
-            make_thumbnail(
-                exchange(shape_image(one, thumbnail_side(one, info.size), info.channels), info.invert)
-            )
-            for one in images
-        )
 
     def _write(self, rows: Iterator[Rows], gone: Sequence[str], sets: Sequence[SetChange] = ()) -> None:
         """Store a change, if there is any."""

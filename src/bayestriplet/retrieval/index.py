@@ -15,11 +15,11 @@ from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
 from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_words, read_conditions
 from bayestriplet.retrieval.encoder import OnnxEncoder
-from bayestriplet.retrieval.indexing import Change, ChangedRows, thumbnails_of
+from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
 from bayestriplet.retrieval.live import LivePredictive, describe_vectors, novelty_words
 from bayestriplet.retrieval.opening import open_set, open_split
-from bayestriplet.retrieval.queries import Queries, read_queries
+from bayestriplet.retrieval.queries import Queries, read_queries, thumbnails_of
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
 from bayestriplet.retrieval.store import Store
 from bayestriplet.retrieval.stores import open_store

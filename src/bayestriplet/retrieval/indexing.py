@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.dataset import LabelledImages
-from bayestriplet.data.images import exchange, load_image, shape_image
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.data.thumbnails import LARGEST, make_thumbnail, thumbnail_side
-from bayestriplet.model.info import EncoderInfo
+from bayestriplet.data.thumbnails import make_thumbnail
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.items import Item, Rows
-from bayestriplet.retrieval.queries import Queries
 from bayestriplet.retrieval.sets import IndexedSet
 
 BATCH = 128  # images
@@ -148,14 +145,3 @@ class ChangedRows:
 def hash_pixels(pixels: NDArray[Any]) -> str:
     """Return a digest of an image (size, size, C), or of a vector (F,), as the encoder sees it."""
     return hashlib.blake2b(pixels.tobytes(), digest_size=16).hexdigest()
-
-
-def thumbnails_of(read: Queries, info: EncoderInfo) -> tuple[bytes, ...]:
-    """Return thumbnails of images, of files with as many pixels as they have; of vectors nothing."""
-    if read.pixels is None:
-        return (b"",) * len(read.names)
-    if read.paths is None or info.size >= LARGEST:
-        return tuple(make_thumbnail(one) for one in read.pixels)
-    images = (load_image(path, bits=info.bits) for path in read.paths)
-    sized = (shape_image(one, thumbnail_side(one, info.size), info.channels) for one in images)
-    return tuple(make_thumbnail(exchange(one, info.invert)) for one in sized)

@@ -13,11 +13,16 @@ from bayestriplet.checks import is_vectors
 from bayestriplet.data.images import (
     SUFFIXES,
     decode_one,
+    exchange,
     is_opened,
+    load_image,
+    shape_image,
     shape_opened,
     shape_pixels,
 )
+from bayestriplet.data.thumbnails import LARGEST, make_thumbnail, thumbnail_side
 from bayestriplet.errors import DataError, InputError, InputTypeError
+from bayestriplet.model.info import EncoderInfo
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import hash_pixels
 from bayestriplet.retrieval.items import Vectors
@@ -134,3 +139,14 @@ def _of_shaped(
     paths: tuple[Path, ...] | None = None,
 ) -> Queries:  # fmt: skip
     return Queries(names, encoder.encode(pixels), tuple(map(hash_pixels, pixels)), pixels, paths)
+
+
+def thumbnails_of(read: Queries, info: EncoderInfo) -> tuple[bytes, ...]:
+    """Return thumbnails of images, of files with as many pixels as they have; of vectors nothing."""
+    if read.pixels is None:
+        return (b"",) * len(read.names)
+    if read.paths is None or info.size >= LARGEST:
+        return tuple(make_thumbnail(one) for one in read.pixels)
+    images = (load_image(path, bits=info.bits) for path in read.paths)
+    sized = (shape_image(one, thumbnail_side(one, info.size), info.channels) for one in images)
+    return tuple(make_thumbnail(exchange(one, info.invert)) for one in sized)

@@ -16,6 +16,7 @@ from tests.posterior.test_posterior import assert_equal_state
 from tests.posterior.test_statistics import items
 
 RANKS = 2
+STRUCTURES = "full", "tied", "lowrank", "diagonal"
 
 
 def run_rank(rank, address, target, results):
@@ -63,15 +64,24 @@ def shares(rank, sizes):
     return slice(0, sizes[0]) if rank == 0 else slice(sizes[0], 32)
 
 
-def update_with_half(rank, sizes=(16, 16), memory=20.0, merge=True):
-    posterior = ClassPosterior(3, 5, memory=memory, dtype=torch.float64)
+def of_every_structure():
+    return {s: ClassPosterior(3, 5, memory=20.0, dtype=torch.float64, structure=s) for s in STRUCTURES}
+
+
+def states(posteriors):
+    return {
+        f"{structure} {name}": value
+        for structure, posterior in posteriors.items()
+        for name, value in posterior.state_dict().items()
+    }
+
+
+def update_with_half(rank, sizes=(16, 16)):
+    posteriors, mine = of_every_structure(), shares(rank, sizes)
     for values, labels in stream():
-        mine = shares(rank, sizes)
-        if merge:
+        for posterior in posteriors.values():
             posterior.update(values[mine], labels[mine])
-        else:
-            posterior.absorb(values[mine], labels[mine], [1])
-    return posterior.state_dict()
+    return states(posteriors)
 
 
 def update_unequal(rank):
@@ -83,18 +93,22 @@ def update_empty(rank):
 
 
 def update_unmerged(rank):
-    return update_with_half(rank, merge=False)
-
-
-def whole_stream():
-    posterior = ClassPosterior(3, 5, memory=20.0, dtype=torch.float64)
+    posterior, mine = ClassPosterior(3, 5, memory=20.0, dtype=torch.float64), shares(rank, (16, 16))
     for values, labels in stream():
-        posterior.update(values, labels)
+        posterior.absorb(values[mine], labels[mine], [1])
     return posterior.state_dict()
 
 
+def whole_stream():
+    posteriors = of_every_structure()
+    for values, labels in stream():
+        for posterior in posteriors.values():
+            posterior.update(values, labels)
+    return states(posteriors)
+
+
 @pytest.mark.parametrize("target", [update_with_half, update_unequal, update_empty])
-def test_two_ranks_hold_the_posterior_of_one_process_with_all_items(target, tmp_path):
+def test_two_ranks_hold_the_posteriors_of_one_process_with_all_items(target, tmp_path):
     whole = whole_stream()
     for state in returned(on_two_ranks(target, tmp_path)):
         for name, value in whole.items():
@@ -104,7 +118,7 @@ def test_two_ranks_hold_the_posterior_of_one_process_with_all_items(target, tmp_
 def test_without_the_merge_the_ranks_differ(tmp_path):
     whole, (first, second) = whole_stream(), returned(on_two_ranks(update_unmerged, tmp_path))
     assert not torch.allclose(first["item_mean"], second["item_mean"])
-    assert not torch.allclose(first["item_mean"], whole["item_mean"])
+    assert not torch.allclose(first["item_mean"], whole["full item_mean"])
 
 
 def bad_on_rank_one(rank):

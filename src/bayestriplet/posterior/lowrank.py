@@ -18,7 +18,7 @@ class LowRankStructure(Structure):
 
     The diagonal is exact. U has the eight leading directions of the old U and the new rows; what is
     cut off stays in the diagonal, as a remainder of at least 0. So L is exact where its rank
-    is 8 or less, and else off by no more than the mass cut off (docs/method.md, eq. 9c).
+    is 8 or less, and else off by no more than the mass cut off (docs/method.md, eq. 8a).
     """
 
     name = "lowrank"

@@ -17,7 +17,7 @@ class RowStatistics:
 
     The axes are those of the pooled within-class scatter, along which the prior of eq. (13) is a
     diagonal. Count, mean and diagonal are exact; of the rest of a scatter the eight directions
-    with most of its mass are kept (docs/method.md, eq. 9c).
+    with most of its mass are kept (docs/method.md, eq. 8a).
     """
 
     axes: Floats  # (D, D)

@@ -132,7 +132,7 @@ def open_teaching(run: RunFolder, fingerprint: str, reading: dict[str, float]) -
 def read_statistics(run: RunFolder, classes: NDArray[np.int64] | None = None) -> Statistics:
     """Return the statistics of some of a run's trained classes, of all with items where none are named.
 
-    Of a posterior that keeps its scatters in low rank, this is what they are read as (eq. 9c).
+    Of a posterior that keeps its scatters in low rank, this is what they are read as (eq. 8a).
     """
     state = read_posterior(run.posterior).state
     rows = np.flatnonzero(state["count"] > 0) if classes is None else classes

@@ -23,7 +23,8 @@ import torch
 from ablation_tables import DISTRIBUTIONS
 from near_classes import NearClasses
 from printed import Mistakes, PrintedPosterior
-from quality import RECIPES, REGIMES, save, subset_of
+from quality import RECIPES, REGIMES, subset_of
+from searching import save
 from torch import nn
 
 import bayestriplet as bt

@@ -10,8 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from quality import RECIPES, Lines, subset_of
+from quality import RECIPES, subset_of
 from rich.console import Console
+from searching import Lines
 
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data

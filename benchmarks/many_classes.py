@@ -14,10 +14,11 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from quality import MAIN, OURS, base_of, chosen_in, subset_of
+from quality import MAIN, OURS, subset_of
 from quality import RESULTS as QUALITY
 from rich.console import Console
 from rich.table import Table
+from searching import base_of, chosen_in
 
 import bayestriplet as bt
 from bayestriplet.atomic import write_text

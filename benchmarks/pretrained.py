@@ -20,9 +20,9 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from quality import Lines, runs_in, save, search_and_measure, without_paths
 from rich.console import Console
 from rich.markdown import Markdown
+from searching import ROWS, Lines, measure_method, save, search_options
 from tables import fill_documents, pretrained_tables
 
 import bayestriplet as bt
@@ -117,21 +117,26 @@ def measure_speed(data: str, out: Path) -> dict[str, float]:
 
 
 def compare_methods(
-    data: str, out: Path, jobs: int, seeds: tuple[int, ...], tune: bool, lines: Lines
-) -> dict[str, Any]:
-    """Return the table of all methods, heads on the same features, with Recall@1 in both galleries."""
+    data: str, out: Path, jobs: int, seeds: tuple[int, ...], tune: bool, found: dict[str, Any], results: Path,
+    lines: Lines,
+) -> None:  # fmt: skip
+    """Fill in the table of all methods, heads on the same features, with Recall@1 in both galleries."""
     fixed = {"data": data, "max_steps": STEPS, "validate_every": STEPS, "patience": 0}
-    base = TrainConfig.model_validate(fixed)
-    summary = search_and_measure(base, seeds, out, jobs, lines, tune=tune)
-    against: dict[str, dict[str, float]] = {}
-    for method, seed, path in runs_in(summary, out):
-        run = Evaluator(path)
-        rows = {method: run.vectors}
-        if not against:  # the floors are the same for every run
-            rows = embedders(run.encoder, name=method) | rows
-        for name, value in recalls_against(run, rows).items():
-            against.setdefault(name, {})[seed] = value
-    return without_paths(summary) | {"against": against}
+    base, part = TrainConfig.model_validate(fixed), found.setdefault("methods", {})
+    against = part.setdefault("against", {})
+    for method in ROWS:
+        chosen = search_options(base, method, part, out, jobs, lines) if tune else {}
+        runs = measure_method(base, method, chosen, seeds, part, out, jobs, lines)
+        if runs:
+            against[method] = {}
+        for seed, path in runs.items():
+            run = Evaluator(path)
+            rows = {method: run.vectors}
+            if not part["floors"].keys() <= against.keys():  # the same for every run
+                rows = embedders(run.encoder, name=method) | rows
+            for name, value in recalls_against(run, rows).items():
+                against.setdefault(name, {})[seed] = value
+        save(found, results)
 
 
 def recalls_against(run: Evaluator, rows: dict[str, Vectors]) -> dict[str, float]:
@@ -181,7 +186,7 @@ def main() -> None:
     console = Console()
     data = absolute_data(str(split_pictures(options.birds, options.out)))
     found: dict[str, Any] = {}
-    if options.results.is_file():  # what is not measured this time stays
+    if options.results.is_file():  # what was measured before stays
         found = json.loads(options.results.read_text(encoding="utf-8"))
     seeds, seconds = (SEEDS[:2], 20.0) if options.fast else (SEEDS, 60.0 * MINUTES)
     if "speed" in options.only:
@@ -190,9 +195,10 @@ def main() -> None:
         save(found, options.results)
     if "methods" in options.only:
         console.rule("heads on frozen features")
-        out = options.out / "methods"
-        found["methods"] = compare_methods(data, out, options.jobs, seeds, not options.fast, Lines(console))
-        save(found, options.results)
+        compare_methods(
+            data, options.out / "methods", options.jobs, seeds, not options.fast, found, options.results,
+            Lines(console),
+        )  # fmt: skip
     if "scratch" in options.only:
         console.rule("from scratch")
         torch.set_num_threads(1)

@@ -5,36 +5,32 @@ version of the same shape. Every method gets the same data order, variations, ne
 search; options are chosen on validation data in the two main settings, on a seed of their own, and the
 regimes take them from there. As these may suit a regime badly, the others are also measured with a lower
 learning rate in each; and as varied images may suit some methods more than others, PathMNIST is also
-searched and measured with them.
+searched and measured with them. Three controls of BUNCA stand beside the nine methods.
+What the file of results holds already is neither searched nor measured again.
 The figures land in benchmarks/results/quality.json and from there in docs/results.md.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.markdown import Markdown
+from searching import CONTROLS, ROWS, Lines, base_of, chosen_in, measure_method, save, search_options
 from tables import fill_documents, quality_tables
 
 import bayestriplet as bt
-from bayestriplet.atomic import write_text
 from bayestriplet.config import TrainConfig
 from bayestriplet.data.sources import absolute_data, open_data
 from bayestriplet.evaluation.embeddings import raw_pixels
 from bayestriplet.evaluation.metrics import recall_at_k
 from bayestriplet.methods import METHODS as KNOWN
 from bayestriplet.methods import RATE
-from bayestriplet.training.comparison import Comparison
-from bayestriplet.training.events import Event, TrialEvent
 
 RESULTS = Path(__file__).parent / "results" / "quality.json"
-METHODS = ("bunca", "but", "proxy-nca", "ba", "nca", "dws", "bsh", "ep", "bh")
 OURS = ("bunca", "but")
-TUNING_SEED = 0
 # The seeds that are measured. None had been used on its set when the recipe and the settings were decided.
 FIRST_SEED = {"mnist": 20, "pathmnist": 30}
 RECIPES = {cls.__name__: cls.sampling["default"] for cls in (bt.BUT, bt.BUNCA)}  # runs of others are no good
@@ -59,19 +55,6 @@ REGIMES: dict[str, dict[str, Any]] = {
 }
 
 
-class Lines:
-    """Prints a line a run, with the number of those that are there."""
-
-    def __init__(self, console: Console) -> None:
-        self.console, self.number = console, 0
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, TrialEvent) and event.results is not None:
-            self.number += 1
-            if not event.was_there:
-                self.console.print(f"{self.number:4d}  {event}", highlight=False)
-
-
 def subset_of(path: Path, folder: Path) -> Path:
     """Return a PathMNIST file with 1,500 items a class to train and 200 to validate on.
 
@@ -93,42 +76,6 @@ def subset_of(path: Path, folder: Path) -> Path:
     return folder / "pathmnist-subset.npz"
 
 
-def base_of(data: str, steps: int, **options: Any) -> TrainConfig:
-    fixed = {"data": data, "width": 0.25, "max_steps": steps, "validate_every": steps, "patience": 0}
-    return TrainConfig.model_validate(fixed | options)
-
-
-def without_paths(summary: dict[str, Any], curves: bool = False) -> dict[str, Any]:
-    """Return what is worth keeping of a comparison: figures and options, not where files were."""
-    left_out = ("run",) if curves else ("run", "learning")
-    settings = {name: value for name, value in summary["settings"].items() if value is not None}
-    settings["data"] = summary["data"]
-    methods = {
-        method: {
-            "chosen": entry["chosen"],
-            "seeds": {
-                seed: {
-                    name: round(value, 2) if isinstance(value, float) else value
-                    for name, value in scores.items()
-                    if name not in left_out
-                }
-                for seed, scores in entry["seeds"].items()
-            },
-        }
-        for method, entry in summary["methods"].items()
-    }
-    floors = {
-        name: {measure: round(value, 2) for measure, value in scores.items()}
-        for name, scores in summary["floors"].items()
-    }
-    return {**summary, "settings": settings, "methods": methods, "floors": floors}
-
-
-def chosen_in(main: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the options that a main setting chose for each method."""
-    return {method: entry["chosen"] for method, entry in main["methods"].items()}
-
-
 def a_rung_lower(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the same options with the next lower learning rate that is searched."""
     rates = RATE.rungs
@@ -147,7 +94,7 @@ def best_of(main: dict[str, Any], batches: str) -> tuple[str, ...]:
     validation = {
         method: np.mean([seed["validation"] for seed in entry["seeds"].values()])
         for method, entry in main["methods"].items()
-        if method not in OURS
+        if method not in (*OURS, *CONTROLS)
     }
     ranked = sorted(validation, key=lambda method: -validation[method])[:2]
     alone = batches == "one-per-class"
@@ -168,32 +115,6 @@ def alike_in_splits(data: str) -> dict[str, float]:
         vectors = raw_pixels(images, rows[kept], 0)
         found[split] = round(100 * recall_at_k(vectors, labels[kept], (1,))[1], 2)
     return found
-
-
-def search_and_measure(
-    base: TrainConfig, seeds: tuple[int, ...], out: Path, jobs: int, lines: Lines,
-    methods: tuple[str, ...] = METHODS, tune: bool = True, search_data: str | None = None,
-    again: tuple[int, ...] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """Search options of methods by validation items, measure them on seeds of their own.
-
-    ``search_data`` are others to search on, such as another split of the training classes. ``again`` are
-    more seeds of the search, for the best options of every method.
-    """
-    chosen, searched = {}, {}
-    if tune:
-        other = base if search_data is None else base.model_copy(update={"data": search_data})
-        folder = out if search_data is None else out.with_name(f"{out.name}-search")
-        best = Comparison(other, methods, (TUNING_SEED,), tune=True, again=again).run(folder, jobs, lines)
-        chosen, searched = chosen_in(best), best["searched"]
-    return Comparison(base, methods, seeds, False, chosen).run(out, jobs, lines) | {"searched": searched}
-
-
-def runs_in(summary: dict[str, Any], out: Path) -> Iterator[tuple[str, str, Path]]:
-    """Yield method, seed and folder of every run that was measured."""
-    for method, entry in summary["methods"].items():
-        for seed, scores in entry["seeds"].items():
-            yield method, seed, out / "runs" / scores["run"]
 
 
 def main() -> None:
@@ -218,32 +139,37 @@ def main() -> None:
     seeds = {name: tuple(range(first, first + number)) for name, first in FIRST_SEED.items()}
     regime_seeds = tuple(range(FIRST_SEED["mnist"], FIRST_SEED["mnist"] + regime_number))
     found: dict[str, Any] = {"main": {}, "regimes": {}, "lower rate": {}, "other way": {}}
-    if options.results.is_file():  # what is not measured this time stays
+    if options.results.is_file():  # what was measured before stays
         found |= json.loads(options.results.read_text(encoding="utf-8"))
-    if found.setdefault("recipes", RECIPES) != RECIPES:
-        raise SystemExit(f"{options.results} holds figures of another recipe: choose other --results")
     if "main" not in options.only and not data.keys() <= found["main"].keys():
         raise SystemExit(f"{options.results} has no figures of the main settings yet: run --only main first")
+
+    def measure(
+        kind: str, title: str, base: TrainConfig, methods: tuple[str, ...], seeds: tuple[int, ...],
+        chosen: dict[str, dict[str, Any]] | None, folder: str, curves: bool = False,
+    ) -> None:  # fmt: skip
+        """Measure methods of a part, with options that are given or searched, and save after each."""
+        part = found.setdefault(kind, {}) if not title else found.setdefault(kind, {}).setdefault(title, {})
+        out = options.out / folder
+        for method in methods:
+            if chosen is None:
+                best = search_options(base, method, part, out, options.jobs, lines)
+            else:
+                best = chosen.get(method, {})
+            measure_method(base, method, best, seeds, part, out, options.jobs, lines, curves)
+            save(found, options.results)
+
     for name, source in data.items() if "main" in options.only else ():
         console.rule(f"{name}, the paper's setting")
         few = {"per_class": 500} if options.fast else {}
         base = base_of(source, steps, **MAIN[name], **few)
-        if options.fast:
-            comparison = Comparison(base, METHODS, seeds[name], False)
-            summary = comparison.run(options.out / name, options.jobs, lines)
-        else:
-            summary = search_and_measure(base, seeds[name], options.out / name, options.jobs, lines)
-        found["main"][name] = without_paths(summary)
-        save(found, options.results)
+        measure("main", name, base, ROWS, seeds[name], {} if options.fast else None, name)
     if "pathmnist" in data and "curves" in options.only:
         console.rule("pathmnist, learning curves")
         base = base_of(data["pathmnist"], steps, **MAIN["pathmnist"], validate_every=steps // 8)
         main_table = found["main"]["pathmnist"]
         methods = best_of(main_table, base.batches)
-        comparison = Comparison(base, methods, seeds["pathmnist"], False, chosen_in(main_table))
-        curves = comparison.run(options.out / "curves", options.jobs, lines)
-        found["curves"] = without_paths(curves, curves=True)
-        save(found, options.results)
+        measure("curves", "", base, methods, seeds["pathmnist"], chosen_in(main_table), "curves", True)
     if "pathmnist" in data and "splits" in options.only:
         found["raw pixels"] = alike_in_splits(data["pathmnist"])
         save(found, options.results)
@@ -255,18 +181,13 @@ def main() -> None:
         base = base_of("mnist", regime_steps, validate_every=0, **regime)
         methods = best_of(winners, base.batches)
         others = tuple(method for method in methods if method not in OURS)
-        measured = Comparison(base, methods, regime_seeds, False, chosen)
-        slower = Comparison(base, others, regime_seeds, False, a_rung_lower(chosen))
-        for kind, name, comparison in (("regimes", "regime", measured), ("lower rate", "lower-rate", slower)):
-            summary = comparison.run(options.out / f"{name}-{folder}", options.jobs, lines)
-            found[kind][title] = without_paths(summary)
-        save(found, options.results)
+        measure("regimes", title, base, (*methods, *CONTROLS), regime_seeds, chosen, f"regime-{folder}")
+        slower = a_rung_lower(chosen)
+        measure("lower rate", title, base, others, regime_seeds, slower, f"lower-rate-{folder}")
     for name in OTHER_WAY.keys() & data.keys() if "other-way" in options.only and not options.fast else ():
         console.rule(f"{name}, images varied the other way")
-        base, folder = base_of(data[name], steps, **OTHER_WAY[name]), options.out / f"{name}-other-way"
-        measured = search_and_measure(base, seeds[name], folder, options.jobs, lines)
-        found["other way"][name] = without_paths(measured)
-        save(found, options.results)
+        base = base_of(data[name], steps, **OTHER_WAY[name])
+        measure("other way", name, base, ROWS, seeds[name], None, f"{name}-other-way")
     wide = Console(width=max(console.width, 120))  # a table that is cut says nothing
     for title, table in quality_tables(found).items():
         wide.rule(title)
@@ -274,11 +195,6 @@ def main() -> None:
     if options.results == RESULTS:
         fill_documents()
     console.print(f"Figures: {options.results}")
-
-
-def save(found: dict[str, Any], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

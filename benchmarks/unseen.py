@@ -25,19 +25,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from quality import (
-    METHODS,
-    RECIPES,
-    Lines,
-    base_of,
-    runs_in,
-    save,
-    search_and_measure,
-    subset_of,
-    without_paths,
-)
+from quality import subset_of
 from rich.console import Console
 from rich.markdown import Markdown
+from searching import ROWS, Lines, Part, base_of, measure_method, save, search_options
 from tables import fill_documents
 from unseen_tables import part_table
 
@@ -48,11 +39,9 @@ from bayestriplet.data.splits import SPLITS
 from bayestriplet.evaluation.evaluate import select_items
 from bayestriplet.evaluation.evaluator import Evaluator
 from bayestriplet.evaluation.neighbours import nearest_neighbours
-from bayestriplet.methods import METHODS as KNOWN
 
 RESULTS = Path(__file__).parent / "results" / "unseen.json"
 CANDIDATE = "bunca"
-ROWS = (*METHODS, *(name for name, method in KNOWN.items() if method.control))
 AGAIN = 1, 2, 3  # more seeds of the search
 SEEDS = tuple(range(60, 65))  # none of them was used while anything was chosen
 STEPS, FAST_STEPS = 400, 50
@@ -154,18 +143,23 @@ def count_hits(run: Path) -> dict[str, str]:
 
 
 def measure_part(
-    base: TrainConfig, methods: tuple[str, ...], seeds: tuple[int, ...], tune: bool,
-    out: Path, jobs: int, lines: Lines, search_data: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the figures of a part: the table of all methods, and the hits of every run by test class."""
-    summary = search_and_measure(base, seeds, out, jobs, lines, methods, tune, search_data, AGAIN)
-    part = without_paths(summary)
-    part["data"] = Path(part["settings"].pop("data")).stem
-    for method, seed, run in runs_in(summary, out):
+    base: TrainConfig, method: str, seeds: tuple[int, ...], tune: bool, part: Part, out: Path, jobs: int,
+    lines: Lines, search_data: str | None = None,
+) -> None:  # fmt: skip
+    """Search and measure a method in a part, with the hits of every run by test class.
+
+    ``search_data`` are others to search on, such as another split of the training classes.
+    """
+    chosen: dict[str, Any] = {}
+    if tune:
+        other = base if search_data is None else base.model_copy(update={"data": search_data})
+        folder = out if search_data is None else out.with_name(f"{out.name}-search")
+        chosen = search_options(other, method, part, folder, jobs, lines, AGAIN)
+    for seed, run in measure_method(base, method, chosen, seeds, part, out, jobs, lines).items():
+        part["data"] = Path(part["settings"].pop("data", part["data"])).stem
         counts = count_hits(run)
         part["class sizes"] = counts["sizes"]
         part["methods"][method]["seeds"][seed]["hits"] = counts["hits"]
-    return part
 
 
 def parse() -> argparse.Namespace:
@@ -184,10 +178,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options, console = parse(), Console()
     found: dict[str, Any] = {"candidate": CANDIDATE, "parts": {}}
-    if options.results.is_file():  # what is not measured this time stays
+    if options.results.is_file():  # what was measured before stays
         found |= json.loads(options.results.read_text(encoding="utf-8"))
-    if found.setdefault("recipes", RECIPES) != RECIPES or found["candidate"] != CANDIDATE:
-        raise SystemExit(f"{options.results} holds figures of another recipe: choose other --results")
     seeds, steps = (SEEDS[:2], FAST_STEPS) if options.fast else (SEEDS, STEPS)
     known, wide = sources(options), Console(width=max(console.width, 120))
     for name in (part for kind in options.only for part in ONLY[kind]):
@@ -201,10 +193,12 @@ def main() -> None:
         if name == "cub":
             search_file = split_birds(options.cub, options.out, VALIDATES_IN_SEARCH)
             search_data = absolute_data(f"vectors:{search_file}")
-        found["parts"][name] = measure_part(
-            base, ROWS, seeds, not options.fast, folder, options.jobs, Lines(console), search_data
-        )
-        save(found, options.results)
+        part, lines = found["parts"].setdefault(name, {}), Lines(console)
+        for method in ROWS:
+            measure_part(
+                base, method, seeds, not options.fast, part, folder, options.jobs, lines, search_data
+            )
+            save(found, options.results)
         wide.print(Markdown(part_table(found["parts"][name], CANDIDATE)))
     if options.results == RESULTS:
         fill_documents()

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import ablation
 import long
 import quality
+import searching
 import tables
 from ablation_tables import CORRECTIONS, DISTRIBUTIONS, corrections_table, distributions_table, recipe_table
 
@@ -136,7 +137,7 @@ def test_the_committed_comparison_is_of_known_recipes_and_the_present_batches():
 @pytest.mark.parametrize(("data", "classes"), [("mnist", 10), ("pathmnist", 9)])
 def test_a_batch_of_a_main_setting_holds_five_items_of_every_class(data, classes):
     labels = np.arange(60 * classes) % classes
-    config = quality.base_of(data, 3, **quality.MAIN[data]).resolved(classes)
+    config = searching.base_of(data, 3, **quality.MAIN[data]).resolved(classes)
     batches = KINDS["balanced"](labels, config.batch_size, 3, seed=0)
     assert [np.bincount(labels[rows]).tolist() for rows in batches] == [[5] * classes] * 3
 
@@ -146,7 +147,7 @@ def test_a_batch_of_a_main_setting_holds_five_items_of_every_class(data, classes
 )
 def test_options_were_chosen_by_validation_alone_and_for_all_methods(data, kind):
     main = json.loads(quality.RESULTS.read_text())[kind][data]
-    assert set(main["searched"]) == set(quality.METHODS)
+    assert set(main["searched"]) == set(searching.METHODS)
     for method, tried in main["searched"].items():
         options = [{k: v for k, v in run.items() if k != "validation"} for run in tried]
         assert len(options) == len({json.dumps(o, sort_keys=True) for o in options}) >= LEAST_RUNS
@@ -228,7 +229,7 @@ def test_a_training_that_breaks_down_is_a_line_not_an_error(tmp_path):
         {"data": "digits", "method": "proxy-nca", "normalize": False, "lr": 1e30, "max_steps": 4,
          "backbone": "tests.training.networks:small", "dim": 8}, "test"
     )  # fmt: skip
-    run_trials([Trial(config)], tmp_path, 1, quality.Lines(Console(file=said, width=120)))
+    run_trials([Trial(config)], tmp_path, 1, searching.Lines(Console(file=said, width=120)))
     assert said.getvalue().rstrip().endswith("broke down")
 
 

@@ -144,7 +144,7 @@ def test_the_pictures_of_results_are_drawn_from_the_figures(tmp_path):
 def test_the_verdicts_of_the_documents_are_those_of_the_figures():
     """Sentences beside the tables: how many regimes are won, on which seeds, after how many steps."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    import quality
+    import searching
     import tables
 
     found = json.loads((tables.RESULTS / "quality.json").read_text())
@@ -207,7 +207,7 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
         "BUNCA is first on both sets: on MNIST statistically tied with proxy-NCA, NCA and distance-weighted "
         "sampling (dws), on PathMNIST clearly ahead of all but BUT" in results
     )
-    assert corrected == {"mnist": {"ba", "bsh", "bh"}, "pathmnist": set(quality.METHODS) - {"bunca", "but"}}
+    assert corrected == {"mnist": {"ba", "bsh", "bh"}, "pathmnist": set(searching.METHODS) - {"bunca", "but"}}
     assert "`ba`, `bsh` and `bh` stay clearly behind on MNIST, and all but `but` on PathMNIST" in results
     assert (
         "On MNIST proxy-NCA, NCA and distance-weighted sampling are statistically tied with BUNCA, on "

@@ -239,3 +239,19 @@ def test_options_that_break_down_on_another_seed_are_not_chosen(monkeypatch, tmp
     assert first.lr == 5e-4
     assert last.lr != 5e-4
     assert [100.0, None] in [options.get("again") for options in tried]
+
+
+def test_what_an_earlier_search_tried_is_not_tried_again(monkeypatch, tmp_path):
+    def recall(config):
+        return "broken" if config.lr > 0.02 else hill(lr=2e-2, temperature=0.05)(config)
+
+    landscape = Landscape(recall)
+    monkeypatch.setattr(tuning, "run_trials", landscape.run)
+    start = begin(make_config({"data": "digits", "method": "nca", "seed": 3}, "test"))
+    whole = Search(tmp_path, 1, None)
+    best, asked = whole.best({"nca": start}), len(landscape.asked)
+    again = Search(tmp_path, 1, None)
+    again.remember(start, whole.tried["nca"][:-3])
+    assert again.best({"nca": start}) == best
+    assert again.tried == whole.tried
+    assert len(landscape.asked) == asked + 3

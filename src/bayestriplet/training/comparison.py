@@ -1,6 +1,8 @@
 """The comparison of methods: tuned alike on validation data, then run on several seeds."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ class Comparison:
 
     ``chosen`` are options of single methods found elsewhere, for a comparison without tuning. ``again``
     are more seeds for the best options of a search, which are then chosen by the mean over all of them.
+    ``known`` is what an earlier search tried, as ``searched`` of its summary: it is not tried again.
     """
 
     base: TrainConfig
@@ -39,6 +42,7 @@ class Comparison:
     tune: bool
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
     again: tuple[int, ...] = ()
+    known: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.tune and self.base.validate_every == 0:
@@ -46,17 +50,29 @@ class Comparison:
 
     def run(self, out: Path, jobs: int, on_event: OnEvent) -> dict[str, Any]:
         """Make all runs that are missing, write comparison.json and return what it holds."""
-        settled, note = settle_onnx(self.base)
-        if settled != self.base:
-            if note:
-                on_event(WarningEvent(note, is_note=True))
-            return replace(self, base=settled).run(out, jobs, on_event)
-        folder = ComparisonFolder(out)
+        with self._held(out, on_event) as (settled, folder):
+            return settled._run(folder, jobs, on_event)
+
+    def search(
+        self, out: Path, jobs: int, on_event: OnEvent
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+        """Return each method's best options and all that was tried; no test item is looked at."""
+        with self._held(out, on_event) as (settled, folder):
+            best, searched = settled._choose(folder, _Options(folder.images), jobs, on_event)
+            return {method: options_of(config) for method, config in best.items()}, searched
+
+    @contextmanager
+    def _held(self, out: Path, on_event: OnEvent) -> Iterator[tuple["Comparison", ComparisonFolder]]:
+        """Hold the folder for as long as runs are made in it; yield the comparison with a settled base."""
+        base, note = settle_onnx(self.base)
+        if base != self.base and note:
+            on_event(WarningEvent(note, is_note=True))
+        settled, folder = replace(self, base=base), ComparisonFolder(out)
         is_new = not folder.settings.is_file()
-        folder.claim(self._settings())
+        folder.claim(settled._settings())
         try:
             with holding(out):
-                return self._run(folder, jobs, on_event)
+                yield settled, folder
         except BaseException:
             if is_new and not folder.runs.exists():  # nothing was trained: the folder is as before
                 folder.abandon()
@@ -98,7 +114,10 @@ class Comparison:
         if not self.tune:
             return configs, {}
         search = Search(folder.runs, jobs, on_event, folder.images)
-        best = search.best({method: begin(options.in_full(config)) for method, config in configs.items()})
+        starts = {method: begin(options.in_full(config)) for method, config in configs.items()}
+        for method, tried in self.known.items():
+            search.remember(starts[method], tried)
+        best = search.best(starts)
         if self.again:
             best = search.final(configs, self.again, options.in_full)
         tuned = {method: {name: getattr(one, name) for name in TUNED} for method, one in best.items()}

@@ -63,6 +63,13 @@ class Search:
         learning = {method: config for method, config in best.items() if METHODS[method].learned}
         return best | self._climb_both(self._climb(learning, dict.fromkeys(learning, "loss_rate")))
 
+    def remember(self, config: TrainConfig, tried: list[dict[str, Any]]) -> None:
+        """Take over what an earlier search of a method tried under the same other options."""
+        for options in tried:
+            one, percent = config.model_copy(update=_searched(options)), options["validation"]
+            self.scores[Trial(one).name] = _worth(one, None if percent is None else percent / 100)
+            self.tried.setdefault(config.method, []).append(dict(options))
+
     def final(
         self, configs: dict[str, TrainConfig], seeds: tuple[int, ...],
         in_full: Callable[[TrainConfig], TrainConfig],
@@ -76,14 +83,13 @@ class Search:
             (method, options, in_full(config.model_copy(update=_searched(options) | {"seed": seed})))
             for method, config in configs.items()
             for options in self._finalists(method)
+            if "again" not in options
             for seed in seeds
         ]
         trials = [Trial(config) for _, _, config in places]
         results = run_trials(trials, self.folder, self.jobs, self.on_event, self.images, measure=False)
         for (_, options, _), found in zip(places, results, strict=True):
-            broke = found["status"] == "diverged"
-            recall = None if broke else round(100 * found["validation_recall@1"], 2)
-            options.setdefault("again", []).append(recall)
+            options.setdefault("again", []).append(_percent(found))
         return {
             method: config.model_copy(update=_searched(max(self._finalists(method), key=_mean)))
             for method, config in configs.items()
@@ -137,14 +143,9 @@ class Search:
         if missing and all(found["validation_recall@1"] is None for found in results):
             raise InputError("there are no validation items to choose options by: use --no-tune")
         for trial, found in zip(missing, results, strict=True):
-            # Of runs that break down, a lower rate, then a higher temperature, is nearer to a sound one;
-            # all are worse than any recall.
-            broke = -(trial.config.lr or 0.0), trial.config.temperature or 0.0
-            recall = (found["validation_recall@1"],)
-            diverged = found["status"] == "diverged"
-            self.scores[trial.name] = broke if diverged else recall
-            validation = None if diverged else round(100 * found["validation_recall@1"], 2)
-            options = options_of(trial.config) | {"validation": validation}
+            recall = None if found["status"] == "diverged" else found["validation_recall@1"]
+            self.scores[trial.name] = _worth(trial.config, recall)
+            options = options_of(trial.config) | {"validation": _percent(found)}
             self.tried.setdefault(trial.config.method, []).append(options)
         return bool(missing)
 
@@ -162,6 +163,20 @@ def _off_sphere(config: TrainConfig) -> TrainConfig:
 def _searched(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options among what is known of a trial; those that its method does not have are None."""
     return {name: options.get(name) for name in TUNED}
+
+
+def _worth(config: TrainConfig, recall: float | None) -> tuple[float, ...]:
+    """Return what a search sorts runs by: the validation recall, None for a run that broke down.
+
+    Of those, a lower rate, then a higher temperature, is nearer to a sound one. All are worse than
+    any recall.
+    """
+    return (-(config.lr or 0.0), config.temperature or 0.0) if recall is None else (recall,)
+
+
+def _percent(found: dict[str, Any]) -> float | None:
+    """Return the validation recall of a run as it is kept, None for one that broke down."""
+    return None if found["status"] == "diverged" else round(100 * found["validation_recall@1"], 2)
 
 
 def _mean(options: dict[str, Any]) -> float:

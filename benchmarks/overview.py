@@ -8,7 +8,7 @@ from unseen_tables import compare_with
 
 from bayestriplet.evaluation.paired import Row, difference, rank, rows_of
 from bayestriplet.methods import METHODS
-from bayestriplet.report.methods_table import to_markdown
+from bayestriplet.report.methods_table import leader, to_markdown
 
 HEADS = ("what is looked for", "ours", "best other", "without training")
 TRAINED = {"mnist": "MNIST's digits, all trained on", "pathmnist": "PathMNIST's tissues, all trained on"}
@@ -51,7 +51,7 @@ def _trained(main: dict[str, Any]) -> Iterator[list[str]]:
 
 def _best(rows: list[Row]) -> list[str]:
     """Return the best of ours and of the others; bold: the better one, and what is tied with it."""
-    pair = [rank([row for row in rows if (row.method in OURS) is own])[0] for own in (True, False)]
+    pair = [leader([row for row in rows if (row.method in OURS) is own]) for own in (True, False)]
     best = rank(pair)[0]
     return [
         _bold(f"{row.method} {row.mean('recall@1'):.1f}", row is best or not difference(row, best).is_clear)

@@ -21,7 +21,14 @@ from bayestriplet.evaluation.paired import Difference, Row, difference, rank, ro
 from bayestriplet.methods import METHODS
 from bayestriplet.report.figure import save_figure
 from bayestriplet.report.methods_figures import learning_figure, regimes_figure
-from bayestriplet.report.methods_table import cells, floor_cells, paper_recall, to_markdown
+from bayestriplet.report.methods_table import (
+    cells,
+    floor_cells,
+    leader,
+    paper_recall,
+    title_of,
+    to_markdown,
+)
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -59,14 +66,15 @@ def summary_table(main: dict[str, Any]) -> str:
     means = {
         method: float(np.mean([rows[method].mean("recall@1") for rows in settings.values()]))
         for method in next(iter(settings.values()))
+        if all(method in rows for rows in settings.values())
     }
-    best = {data: rank(list(rows.values()))[0] for data, rows in settings.items()}
+    best = {data: leader(list(rows.values())) for data, rows in settings.items()}
     table = [["method", *(cell for data in settings for cell in (f"{data} R@1", "paper"))]]
     for method in sorted(means, key=lambda name: -means[name]):
         cells_of = []
         for data, rows in settings.items():
             cells_of += [_recall_beside(rows[method], best[data]), paper_recall(method, data)]
-        table.append([method, *cells_of])
+        table.append([title_of(method), *cells_of])
     floors = {name for summary in main.values() for name in summary["floors"]}
     for name in sorted(floors):
         recalls = [f"{summary['floors'][name]['recall@1']:.2f}" for summary in main.values()]
@@ -81,10 +89,12 @@ def variations_table(main: dict[str, Any], other: dict[str, Any]) -> str:
         for summary in (main[data], other[data]):
             way = "as they are" if summary["settings"].get("augment") is False else "varied"
             columns[f"{data}, {way}"] = {row.method: row for row in rows_of(summary)}
-    best = {name: rank(list(rows.values()))[0] for name, rows in columns.items()}
+    best = {name: leader(list(rows.values())) for name, rows in columns.items()}
     table = [["method", *columns]]
-    for method in next(iter(columns.values())):
-        table.append([method, *(_recall_beside(rows[method], best[name]) for name, rows in columns.items())])
+    for method in (name for name in next(iter(columns.values())) if all(name in c for c in columns.values())):
+        table.append(
+            [title_of(method), *(_recall_beside(rows[method], best[name]) for name, rows in columns.items())]
+        )
     return to_markdown(table)
 
 
@@ -93,19 +103,21 @@ def search_table(main: dict[str, Any]) -> str:
     table = [["method", *(cell for data in main for cell in (f"{data}, runs", "broke down"))]]
     for method in next(iter(main.values()))["methods"]:
         tried = [[run["validation"] for run in summary["searched"][method]] for summary in main.values()]
-        table.append([method, *(str(n) for found in tried for n in (len(found), found.count(None)))])
+        table.append(
+            [title_of(method), *(str(n) for found in tried for n in (len(found), found.count(None)))]
+        )
     return to_markdown(table)
 
 
 def regime_table(regimes: dict[str, Any]) -> str:
     """Return who wins where: Recall@1 of each method, and our best less the best other, paired by seed."""
     methods = list(dict.fromkeys(method for summary in regimes.values() for method in summary["methods"]))
-    table = [["regime", *methods, "ours - best other", "p", "first"]]
+    table = [["regime", *map(title_of, methods), "ours - best other", "p", "first"]]
     chances = holm([p_value(rows_of(summary)) for summary in regimes.values()])
     for (name, summary), chance in zip(regimes.items(), chances, strict=True):
         rows = {row.method: row for row in rows_of(summary)}
         gap = lead(list(rows.values()))
-        best = rank(list(rows.values()))[0].method
+        best = leader(list(rows.values())).method
         verdict = f"**{best}**" if gap.is_clear else f"{best}, tied"
         recalls = [_recall(rows[m]) if m in rows else "no positives" for m in methods]
         table.append([name, *recalls, f"{gap.value:+.2f}±{gap.half_width:.2f}", in_words(chance), verdict])
@@ -144,8 +156,8 @@ def _recall_beside(row: Row, best: Row) -> str:
 
 
 def contenders(rows: list[Row]) -> tuple[Row, Row]:
-    """Return our best method and the best other one."""
-    ranked = rank(rows)
+    """Return our best method and the best other one; controls are neither."""
+    ranked = [row for row in rank(rows) if not METHODS[row.method].control]
     ours = next(row for row in ranked if row.method in OURS)
     return ours, next(row for row in ranked if row.method not in OURS)
 
@@ -230,11 +242,11 @@ def pretrained_tables(found: dict[str, Any]) -> dict[str, str]:
     }
     among = {row.method: row for row in rows_of(found["methods"])}
     trained = [against[method] for method in among]
-    best, best_among = rank(trained)[0], rank(list(among.values()))[0]
+    best, best_among = leader(trained), leader(list(among.values()))
     table = [[*heads]]
     for row in rank(trained):
         cells_of = _recall_beside(row, best), _recall_beside(among[row.method], best_among)
-        table.append([f"{row.method}, linear head", *cells_of])
+        table.append([f"{title_of(row.method)}, linear head", *cells_of])
     for name, scores in found["methods"]["floors"].items():
         table.append([name, f"{against[name].mean('recall@1'):.2f}", f"{scores['recall@1']:.2f}"])
     for name, run in found.get("scratch", {}).items():

@@ -7,14 +7,18 @@ from numpy.typing import NDArray
 from resampling import Estimate, estimate, holm, in_words, recalls, resampled_recalls
 
 from bayestriplet.methods import METHODS
-from bayestriplet.report.methods_table import describe, to_markdown
+from bayestriplet.report.methods_table import describe, title_of, to_markdown
 
 HEADS = ("method", "R@1", "less the candidate", "p (Holm)", "R-precision", "MAP@R", "chosen options")
 
 
 def unseen_tables(found: dict[str, Any]) -> dict[str, str]:
-    """Return a table of every part that there are figures for."""
-    return {f"unseen {name}": part_table(part, found["candidate"]) for name, part in found["parts"].items()}
+    """Return a table of every part that has figures of all methods."""
+    return {
+        f"unseen {name}": part_table(part, found["candidate"])
+        for name, part in found["parts"].items()
+        if part["methods"].keys() == METHODS.keys()  # a part may still be under way
+    }
 
 
 def part_table(part: dict[str, Any], candidate: str) -> str:
@@ -26,14 +30,15 @@ def part_table(part: dict[str, Any], candidate: str) -> str:
         means = [
             np.mean([seed[name] for seed in entry["seeds"].values()]) for name in ("r-precision", "map@r")
         ]
-        name = f"{method} (control)" if METHODS[method].control else method
         apart = ["candidate", ""]
         if method != candidate:
             gap = gaps[method]
             text = f"{gap.value:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
             apart = [f"**{text}**" if gap.is_clear else text, in_words(gap.p)]
         recall = f"{values[method].value:.2f} [{values[method].low:.2f}, {values[method].high:.2f}]"
-        table.append([name, recall, *apart, *(f"{mean:.2f}" for mean in means), describe(entry["chosen"])])
+        table.append(
+            [title_of(method), recall, *apart, *(f"{mean:.2f}" for mean in means), describe(entry["chosen"])]
+        )
     for name, scores in part["floors"].items():
         recall, *more = (f"{scores[measure]:.2f}" for measure in ("recall@1", "r-precision", "map@r"))
         table.append([name, recall, "", "", *more, ""])

@@ -40,3 +40,9 @@ def test_a_regime_is_named_by_what_makes_it_special():
     )
     named = describe_regime({"data": "pathmnist:/data/path.npz", "batches": "random", "batch_size": 10})
     assert named == "path, random batches, batch 10"
+
+
+def test_controls_stand_among_the_methods_without_a_number_and_are_set_against_the_best_of_these():
+    table = cells([row("ba", 90.0, 91.0), row("vertices", 97.0, 98.5), row("but", 95.0, 96.0)], "mnist")
+    assert [line[:2] for line in table[1:]] == [["", "vertices (control)"], ["1", "but"], ["2", "ba"]]
+    assert [line[3].split("±")[0] for line in table[1:]] == ["+2.25", "-", "-5.00"]

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bayestriplet.evaluation.paired import MEASURES, MORE, Row, difference, rank
+from bayestriplet.methods import METHODS
 
 MEASURED = "Queries: the test items; gallery: the other test items"
 HEADINGS = {"r-precision": "R-prec", "map@r": "MAP@R"}
@@ -65,23 +66,39 @@ def describe_regime(settings: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def cells(rows: list[Row], data: str) -> list[list[str]]:
-    """Return the table's cells, a list a method, best first; the first list holds the headings."""
+def leader(rows: list[Row]) -> Row:
+    """Return the best row that is no control, which the others are set against."""
     ranked = rank(rows)
+    return next((row for row in ranked if not METHODS[row.method].control), ranked[0])
+
+
+def title_of(method: str) -> str:
+    """Return a method's name as tables show it."""
+    return f"{method} (control)" if METHODS[method].control else method
+
+
+def cells(rows: list[Row], data: str) -> list[list[str]]:
+    """Return the table's cells, a list a method, best first; the first list holds the headings.
+
+    Controls stand among the methods, without a number of their own.
+    """
+    ranked, best, number = rank(rows), leader(rows), 0
     more = [name for name in MORE if all(name in row.values for row in rows)]
     out = [["", "method", "R@1", "to the best", "R@4", "R@8", "R@16", "s", "chosen", "paper"]]
     out[0] += [HEADINGS[name] for name in more]
-    for number, row in enumerate(ranked, 1):
-        gap = difference(row, ranked[0])
+    for row in ranked:
+        gap, is_control = difference(row, best), METHODS[row.method].control
+        number += not is_control
         recalls = [f"{row.mean(measure):.2f}" for measure in MEASURES]
         recalls[0] += _width(row.half_width("recall@1"))
-        apart = "-" if number == 1 else f"{gap.value:+.2f}{_width(gap.half_width)}"
+        apart = "-" if row is best else f"{gap.value:+.2f}{_width(gap.half_width)}"
         printed = paper_recall(row.method, data)
         seconds = f"{row.seconds:.0f}"
         out.append(
             [
-                *(str(number), row.method, recalls[0], apart, *recalls[1:], seconds, describe(row.chosen)),
-                *(printed, *(f"{row.mean(name):.2f}" for name in more)),
+                *("" if is_control else str(number), title_of(row.method), recalls[0], apart),
+                *(*recalls[1:], seconds, describe(row.chosen), printed),
+                *(f"{row.mean(name):.2f}" for name in more),
             ]
         )
     return out

@@ -132,3 +132,13 @@ def test_pages_load_nothing_from_elsewhere_and_follow_the_systems_colours(site, 
     assert [url for url in asked if not url.startswith((address, f"blob:{address}"))] == []
     assert wrong == []
     assert colours == {"light": "default", "dark": "slate"}[scheme]
+
+
+def test_public_names_have_examples_that_run():
+    """At least 95 of 100; pytest runs every example, so here they are only counted."""
+    from names import docstring_of, public_names
+
+    without = [name for name, value in public_names() if ">>>" not in docstring_of(value)]
+    assert len(without) <= 0.05 * len(list(public_names())), without
+    skipped = [name for name, value in public_names() if "doctest: +SKIP" in docstring_of(value)]
+    assert skipped == []

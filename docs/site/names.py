@@ -12,7 +12,24 @@ HEAD = """# Python names
 Every public name of `import bayestriplet as bt`, from its docstring. Shapes have these letters: B items of a
 batch, K classes, D numbers of an embedding, S positives of an anchor, N items, P points or classes at work.
 Every example is run as a test. [From Python](../python.md) and [A loss for your loop](../library.md) show how
-they work together.
+they work together. Examples begin with these lines:
+
+```python
+{preamble}
+```
+"""
+PREAMBLE = """\
+import torch
+import bayestriplet as bt
+
+embeddings = torch.tensor([[0.0, 1.0], [0.0, 3.0], [4.0, 0.0], [6.0, 0.0]])  # (B, D)
+labels = torch.tensor([0, 0, 1, 1])  # (B,)
+posterior = bt.ClassPosterior(num_classes=3, dim=2)
+posterior.update(embeddings, labels)
+"""
+OF_A_RUN = """\
+run = bt.Run("runs/first")  # trained on the folder photos: digits 0 to 2, 20 images of each
+index = bt.Index.open("runs/first")  # of these images
 """
 
 
@@ -43,7 +60,7 @@ def docstring_of(value: Any) -> str:
 
 def write_names() -> str:
     """Return the page."""
-    parts = [HEAD]
+    parts = [HEAD.format(preamble=PREAMBLE + OF_A_RUN)]
     for name, value in public_names():
         level = "###" if "." in name else "##"
         parts.append(f"{level} {name} {{ #{name} }}\n")

@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 export BAYESTRIPLET_DATA := $(CURDIR)/.data
 
-.PHONY: demo demo-folder test lint bench chaos sbom extras reproduce reproduce-fast clean
+.PHONY: demo demo-folder test lint docs bench chaos sbom extras reproduce reproduce-fast clean
 
 demo: $(READY)
 	@rm -rf $(RUN)
@@ -45,6 +45,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/prose.py README.md
+
+# The site is in build/site: `python3 -m http.server --directory build/site` shows it. A broken link fails.
+docs: $(READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site is in build/site: open build/site/index.html."
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py

@@ -26,7 +26,9 @@ def blocks(path, language):
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(("name", "number"), [("README.md", 1), ("docs/library.md", 4)])
+@pytest.mark.parametrize(
+    ("name", "number"), [("README.md", 1), ("docs/library.md", 4), ("docs/guides/vectors.md", 1)]
+)
 def test_every_python_block_runs(tmp_path, monkeypatch, name, number):
     found = blocks(ROOT / name, "python")
     assert len(found) == number
@@ -72,7 +74,7 @@ def test_the_python_block_about_comparisons_runs(python_page, capsys):
 
 
 @pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name
 )
 def test_links_between_documents_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
@@ -347,7 +349,10 @@ def test_the_table_of_methods_is_that_of_the_code():
 
 @pytest.mark.parametrize(
     "path",
-    [ROOT / "README.md", ROOT / "docs" / "cli.md", ROOT / "docs" / "service.md"],
+    [
+        *(ROOT / name for name in ("README.md", "docs/cli.md", "docs/service.md", "docs/teach.md")),
+        *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    ],
     ids=lambda p: p.name,
 )
 def test_every_documented_command_exists_with_its_options(path):
@@ -356,7 +361,7 @@ def test_every_documented_command_exists_with_its_options(path):
         line for block in blocks(path, "console") for line in block.splitlines() if "bayestriplet" in line
     ]
     shown = [line.split("#")[0].split() for line in shown if re.match(r"\$ |  ?\S*bayestriplet ", line)]
-    assert len(shown) >= 2
+    assert shown
     for words in shown:
         words = words[next(i for i, word in enumerate(words) if word.endswith("bayestriplet")) + 1 :]
         name = next(name for name in known if tuple(words[: len(name)]) == name)
@@ -371,14 +376,42 @@ def test_the_makefiles_targets_are_those_the_readme_names():
         assert named in targets or named in ("and", "are"), named
 
 
-def test_the_documented_commands_about_vectors_run(tmp_path, monkeypatch):
-    part = section((ROOT / "docs" / "cli.md").read_text(), "Vectors in place of images")
-    (block,) = re.findall(r"^```console\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
-    write_npz(tmp_path / "birds.npz")
-    monkeypatch.chdir(tmp_path)
+SHORT = ["--max-steps", "40", "--validate-every", "20", "--dim", "8"]
+
+
+def run_commands(block, small=()):
+    """Run the commands of a block that end by themselves, trainings with fewer steps; return their words."""
+    said = []
     for line in block.splitlines():
         words = line.removeprefix("$ bayestriplet ").split()
-        short = ["--max-steps", "40", "--validate-every", "20", "--dim", "8"] if words[0] == "train" else []
-        done = CliRunner().invoke(app, words + short)
+        if words[0] == "serve":
+            continue
+        more = [*SHORT, *small] if words[0] == "train" else []
+        done = CliRunner().invoke(app, words + more)
         assert done.exit_code == 0, f"{line}: {done.output}{done.exception}"
-    assert done.output.startswith("birds/7: zero, ")
+        said.append(done.output)
+    return said
+
+
+def test_the_documented_commands_about_vectors_run(tmp_path, monkeypatch):
+    (block,) = blocks(ROOT / "docs" / "guides" / "vectors.md", "console")
+    write_npz(tmp_path / "birds.npz")
+    monkeypatch.chdir(tmp_path)
+    assert run_commands(block)[-1].startswith("birds/7: zero, ")
+
+
+@pytest.mark.parametrize("name", ["folder", "search", "unseen"])
+def test_the_commands_of_a_guide_run(tmp_path, monkeypatch, name):
+    block = blocks(ROOT / "docs" / "guides" / f"{name}.md", "console")[0]
+    counts = {f"species {i}": 6 for i in range(36)} if name == "unseen" else {"cat": 15, "dog": 15, "owl": 15}
+    make_folder(tmp_path / "photos", counts)
+    save_picture(tmp_path / "query.png")
+    monkeypatch.chdir(tmp_path)
+    if "train" not in block:
+        run_commands("train photos --out runs/first", small=["--size", "8", "--width", "0.25"])
+    said = run_commands(block, small=["--size", "8", "--width", "0.25"])
+    if name == "unseen":
+        assert "intervals resample classes" in said[-1]
+        assert "5-way" in said[-1] or "5 classes" in said[-1]
+    else:
+        assert (tmp_path / "answer.png").exists()

@@ -4,7 +4,14 @@ import re
 
 
 class BayesTripletError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library.
+
+    >>> try:
+    ...     bt.ClassPosterior(num_classes=1, dim=2)
+    ... except bt.BayesTripletError as error:
+    ...     print(error)
+    num_classes must be at least 2; got 1
+    """
 
 
 class InputError(BayesTripletError, ValueError):

@@ -5,7 +5,15 @@ import pytest
 
 from bayestriplet.evaluation.classes import confusion
 from bayestriplet.report.classes_figure import classes_figure
-from tests.report.drawings import LONG_DATA, assert_is_good, long_names_of, names_of, texts_inside, words_of
+from tests.report.drawings import (
+    LONG_DATA,
+    assert_is_good,
+    long_names_of,
+    names_of,
+    overlapping_texts,
+    texts_inside,
+    words_of,
+)
 
 
 @pytest.mark.parametrize("number", [12, 70])
@@ -32,6 +40,13 @@ def test_long_names_stay_inside(number):
     errors, distances = 100 * rng.dirichlet(np.ones(number), number), rng.gamma(2, 20, (number, number))
     title = f"Classes that are close: test items of {LONG_DATA}"
     assert texts_inside(classes_figure(errors, distances, long_names_of(number), title))
+
+
+@pytest.mark.parametrize("number", [2, 9, 30])
+def test_short_names_below_a_table_do_not_touch(number):
+    table = np.ones((number, number))
+    figure = classes_figure(table, table, [f"c{i}" for i in range(number)], "Classes")
+    assert not overlapping_texts(figure)
 
 
 @pytest.mark.usefixtures("bare_fonts")

@@ -53,8 +53,16 @@ def test_long_names_stay_inside_the_map(number):
     title, subtitle = f"UMAP of test items of {LONG_DATA}: Recall@1 97.1%", "Names at the median. " * 7
     figure = umap_figure(*spread_items(number), long_names_of(number), title, subtitle)
     assert texts_inside(figure)
-    if number < 50:
-        assert not overlapping_texts(figure)
+    assert not overlapping_texts(figure)
+
+
+@pytest.mark.parametrize("names", [long_names_of, names_of])
+def test_of_many_classes_those_are_named_whose_names_can_be_read(names):
+    positions, labels = spread_items(1000)
+    figure = umap_figure(positions, labels, names(1000), "t", "How to read it.")
+    assert not overlapping_texts(figure)
+    assert 10 <= len(figure.axes[0].texts) <= 50
+    assert any("1,000 classes, named where there is room" in word for word in words_of(figure))
 
 
 @pytest.mark.usefixtures("bare_fonts")

@@ -9,6 +9,7 @@ from bayestriplet.retrieval.index import Index
 from bayestriplet.service.mapping import MOST_ITEMS
 from bayestriplet.service.places import Places
 from tests.data.vector_samples import write_npz
+from tests.service.browsers import DESKTOP, FLAGS, KNOWN, PATIENCE, WATCH, find_browser
 from tests.service.servers import HOSTILE, Server, fill_folder, save_scan
 
 
@@ -74,3 +75,50 @@ def vectors(tmp_path_factory):
     server = Server(run.path)
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = find_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page; at the end, nothing may have been refused, failed or fetched from elsewhere."""
+    contexts, complaints = [], []
+
+    def open_page(address, size=DESKTOP, ready="#examples button", **options):
+        context = browser.new_context(viewport=size, **options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(WATCH)
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on("console", lambda message: _note(message, complaints))
+        page.on("request", lambda request: _check_origin(request.url, address, complaints))
+        page.goto(address)
+        page.wait_for_selector(ready)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _note(message, complaints):
+    if message.text.startswith("refused:") and not KNOWN.search(message.text):
+        complaints.append(message.text)
+
+
+def _check_origin(url, address, complaints):
+    origin = "/".join(address.split("/")[:3])
+    if not url.startswith((origin, f"blob:{origin}")):
+        complaints.append(f"from elsewhere: {url}")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import shutil
 import time
 
@@ -11,64 +10,8 @@ import pytest
 from PIL import Image
 
 from bayestriplet.retrieval.index import Index
-from tests.service.browsers import FLAGS, find_browser
+from tests.service.browsers import DESKTOP, PATIENCE, PHONE
 from tests.service.servers import HOSTILE, Server, fill_folder, save_scan
-
-# plotly.js adds a style sheet for geographic maps when it loads; the policy refuses it, and none is drawn.
-KNOWN = re.compile(r"style-src-elem \S+/static/plotly\.js")
-WATCH = """
-document.addEventListener("securitypolicyviolation", (event) =>
-  console.log("refused:", event.violatedDirective, event.sourceFile));
-"""
-DESKTOP, PHONE = {"width": 1360, "height": 940}, {"width": 390, "height": 844}
-PATIENCE = 60_000  # milliseconds: other tests may have the cores
-
-
-@pytest.fixture(scope="session")
-def browser():
-    path = find_browser()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def visit(browser):
-    """Open a page; at the end, nothing may have been refused, failed or fetched from elsewhere."""
-    contexts, complaints = [], []
-
-    def open_page(address, size=DESKTOP, ready="#examples button", **options):
-        context = browser.new_context(viewport=size, **options)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
-        page.add_init_script(WATCH)
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.on("console", lambda message: _note(message, complaints))
-        page.on("request", lambda request: _check_origin(request.url, address, complaints))
-        page.goto(address)
-        page.wait_for_selector(ready)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def _note(message, complaints):
-    if message.text.startswith("refused:") and not KNOWN.search(message.text):
-        complaints.append(message.text)
-
-
-def _check_origin(url, address, complaints):
-    origin = "/".join(address.split("/")[:3])
-    if not url.startswith((origin, f"blob:{origin}")):
-        complaints.append(f"from elsewhere: {url}")
 
 
 def upload(page, path):

@@ -62,7 +62,7 @@ Go on:
   bayestriplet COMMAND --help    # the options of one
   bayestriplet doctor            # what is installed, and what is missing
 
-docs/cli.md has every command with its output, examples/ has a notebook to read.
+docs/cli.md has every command with its output, examples/ has notebooks to read.
 """
 
 

@@ -17,7 +17,7 @@ SHOWN = (
     "torch", "numpy", "faiss-cpu", "lightning", "monai", "pytorch-metric-learning", "scikit-learn", "onnx",
     "onnxruntime", "lancedb", "pymilvus", "matplotlib", "umap-learn", "fastapi",
 )  # fmt: skip
-NOT_FOR_USERS = ("all", "dev")
+NOT_FOR_USERS = ("all", "dev", "docs")
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 

@@ -59,6 +59,10 @@ class ClassPosterior(PosteriorReading):
         """Add a batch: embeddings (B, D), labels (B,). No gradient; over all ranks of a distributed run.
 
         Bad input raises before anything changes, and then on every rank.
+
+        >>> posterior.update(torch.tensor([[9.0, 9.0]]), torch.tensor([2]))
+        >>> posterior.seen.tolist()
+        [2, 2, 1]
         """
         embeddings, labels, sizes, numbers = self.agree(embeddings, labels)
         self.absorb(embeddings, labels, sizes, numbers)
@@ -66,7 +70,12 @@ class ClassPosterior(PosteriorReading):
     def agree(
         self, embeddings: object, labels: object
     ) -> tuple[Tensor, Tensor, list[int], NDArray[np.int64]]:
-        """Check a batch together with the other ranks: items, items per rank, own labels on the host."""
+        """Check a batch together with the other ranks: items, items per rank, own labels on the host.
+
+        >>> items, classes, sizes, numbers = posterior.agree(embeddings, labels)
+        >>> items.shape, sizes, numbers.tolist()
+        (torch.Size([4, 2]), [4], [0, 0, 1, 1])
+        """
         if not is_distributed():
             items = read_items(embeddings, labels, self.num_classes, self.dim)
             sizes = [len(items[0])]
@@ -85,7 +94,12 @@ class ClassPosterior(PosteriorReading):
     def absorb(
         self, embeddings: Tensor, labels: Tensor, sizes: list[int], numbers: NDArray[np.int64] | None = None
     ) -> None:
-        """Add items that :meth:`agree` has checked; ``numbers`` are the labels on the host."""
+        """Add items that :meth:`agree` has checked; ``numbers`` are the labels on the host.
+
+        >>> posterior.absorb(*posterior.agree(embeddings, labels))
+        >>> posterior.count.tolist()
+        [4.0, 4.0, 0.0]
+        """
         items = embeddings.detach().to(self.item_mean.dtype)
         if len(sizes) > 1:
             items, labels = gather_items(items, labels, sizes)
@@ -127,6 +141,11 @@ class ClassPosterior(PosteriorReading):
 
         "normal" is N(E[mu], E[Sigma]); "student_t" the posterior predictive, whose tails are
         heavier the fewer items a class has. ``noise`` scales the deviation from the mean.
+
+        >>> posterior.sample(torch.tensor([0, 1]), num=5).shape
+        torch.Size([2, 5, 2])
+        >>> posterior.sample(torch.tensor([1]), num=1, noise=0).round(decimals=1)
+        tensor([[[5., 0.]]])
         """
         classes = check_classes(classes, self.num_classes)
         num = check_whole("num", num, 0)
@@ -143,7 +162,10 @@ class ClassPosterior(PosteriorReading):
         return groups.collect(table).view(len(classes), num, self.dim)
 
     def check_generator(self, generator: Generator | None) -> None:
-        """Raise unless the generator, if any, draws where the posterior is."""
+        """Raise unless the generator, if any, draws where the posterior is.
+
+        >>> posterior.check_generator(torch.Generator())
+        """
         if generator is not None and generator.device.type != self.item_mean.device.type:
             raise InputError(f"generator must be on {self.item_mean.device}; got {generator.device}")
 
@@ -157,6 +179,9 @@ class ClassPosterior(PosteriorReading):
         Points of a class without items mean nothing, but are finite. The means are moved by ``spread``
         of the way to the points ``toward`` (P, D), or with ``handover`` by what of it is needed. Where
         ``mirrored``, the second half of a class's points are the first ones across their centre.
+
+        >>> posterior.draw(posterior.everyone(), 4, None, distribution="normal", noise=0.5).shape
+        torch.Size([3, 4, 2])
         """
         with full_precision(self.item_mean):
             if distribution == "normal" and chosen.known is not None:
@@ -188,6 +213,9 @@ class ClassPosterior(PosteriorReading):
 
         Nearest first, without ``classes`` themselves. Where there are fewer, others fill up. Only
         classes ``within`` a stretch of them are looked at.
+
+        >>> posterior.nearest(torch.tensor([0]), num=1)
+        tensor([[1]])
         """
         if self.num_classes <= FEW:
             self.note_squares(self.everyone().classes)
@@ -202,11 +230,20 @@ class ClassPosterior(PosteriorReading):
         """Log density (N, K) of x (N, D) as the next item of each class; -inf for a class never seen.
 
         Student-t, computed in float64 (docs/method.md, eq. 7); without gradient.
+
+        >>> posterior.log_predictive(torch.tensor([[0.0, 2.0]])).argmax(1)
+        tensor([0])
+        >>> posterior.log_predictive(torch.tensor([[0.0, 2.0]]))[0, 2]
+        tensor(-inf)
         """
         return self._log_density(x, next_item=True)
 
     def log_mean_density(self, x: Tensor) -> Tensor:
-        """Log posterior density (N, K) of x (N, D) as the class mean, no gradient (docs/method.md, eq. 6)."""
+        """Log posterior density (N, K) of x (N, D) as the class mean, no gradient (docs/method.md, eq. 6).
+
+        >>> posterior.log_mean_density(torch.tensor([[0.0, 2.0]])).argmax(1)
+        tensor([0])
+        """
         return self._log_density(x, next_item=False)
 
     @torch.no_grad()
@@ -236,6 +273,10 @@ class ClassPosterior(PosteriorReading):
 
         ``class_prior`` (K,) defaults to the shares of items seen; ``temperature`` flattens the
         densities, which saturate in many dimensions. A class never seen has probability 0.
+
+        >>> posterior.class_probabilities(torch.tensor([[0.0, 2.0], [5.0, 0.0]])).round(decimals=2)
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
         """
         temperature = check_number("temperature", temperature, above=0)
         if not self.seen.any():

@@ -24,6 +24,11 @@ class NIWPrior:
     Shapes (D,), (), (D, D), (); a scale of shape () stands for that multiple of the identity.
     The same prior serves every class. It is proper for kappa > 0, nu > D - 1 and a positive
     definite scale; E[Sigma] exists for nu > D + 1.
+
+    >>> prior = bt.NIWPrior(mean=torch.zeros(2), kappa=1.0, scale=1.0, nu=5.0)
+    >>> bt.ClassPosterior(num_classes=3, dim=2, prior=prior).covariance[0]
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.5000]])
     """
 
     mean: Tensor

@@ -23,7 +23,12 @@ class PosteriorReading(PosteriorState):
 
     @property
     def item_scatter(self) -> Tensor:
-        """The scatters (K, D, D) of the items, of structure="full": the buffer itself."""
+        """The scatters (K, D, D) of the items, of structure="full": the buffer itself.
+
+        >>> posterior.item_scatter[0]
+        tensor([[0.0000, 0.0000],
+                [0.0000, 2.0000]])
+        """
         if self.structure.name != "full":
             raise StateError(f"structure={self.structure.name!r} keeps no scatters; use covariance_of")
         scatter: Tensor = self.structure.item_scatter  # type: ignore[assignment]
@@ -31,7 +36,11 @@ class PosteriorReading(PosteriorState):
 
     @property
     def root(self) -> ScatterRoot:
-        """The root that structure="full" draws from."""
+        """The root that structure="full" draws from.
+
+        >>> type(posterior.root).__name__
+        'ScatterRoot'
+        """
         root: ScatterRoot = self.structure.root  # type: ignore[assignment]
         return root
 
@@ -41,6 +50,10 @@ class PosteriorReading(PosteriorState):
 
         With structure="full" they are the buffers themselves; else the scatters are made, as the
         structure has them.
+
+        >>> posterior.statistics.mean[:2]
+        tensor([[0., 2.],
+                [5., 0.]])
         """
         everyone = self.everyone().classes
         scatter = self._dense(everyone)
@@ -49,7 +62,13 @@ class PosteriorReading(PosteriorState):
     @property
     @torch.no_grad()
     def mean(self) -> Tensor:
-        """E[mu] of every class (K, D). A class never seen has the prior's mean."""
+        """E[mu] of every class (K, D). A class never seen has the prior's mean.
+
+        >>> posterior.mean.shape
+        torch.Size([3, 2])
+        >>> posterior.mean[1].round(decimals=1)
+        tensor([5., 0.])
+        """
         with full_precision(self.item_mean):
             return self._conditioned(self.everyone().classes).mean
 
@@ -59,11 +78,18 @@ class PosteriorReading(PosteriorState):
 
         With the improper prior a class never seen reads as zeros, and L / n stands in up to
         n = D + 1 items, as in the paper.
+
+        >>> posterior.covariance.shape
+        torch.Size([3, 2, 2])
         """
         return self._covariance(self.everyone().classes)
 
     def covariance_of(self, classes: Tensor) -> Tensor:
-        """Return E[Sigma] (N, D, D) of some classes (N,), as :attr:`covariance` has them."""
+        """Return E[Sigma] (N, D, D) of some classes (N,), as :attr:`covariance` has them.
+
+        >>> posterior.covariance_of(torch.tensor([1])).shape
+        torch.Size([1, 2, 2])
+        """
         checked = check_classes(classes, self.num_classes)
         distinct, line = torch.unique(checked, return_inverse=True)
         return self._covariance(distinct)[line]

@@ -88,17 +88,30 @@ class PosteriorState(nn.Module):
             self.register_buffer(f"prior_{name}", value.detach().clone())
 
     def extra_repr(self) -> str:
+        """Return what ``print`` shows beside the name.
+
+        >>> posterior.extra_repr()
+        "3, 2, prior='empirical', memory=None, structure='full'"
+        """
         sizes = f"{self.num_classes}, {self.dim}, prior={self.prior!r}, memory={self.memory}"
         return f"{sizes}, structure={self.structure.name!r}"
 
     def everyone(self) -> Chosen:
-        """Return all classes, which are the same object as long as the posterior stays on its device."""
+        """Return all classes, which are the same object as long as the posterior stays on its device.
+
+        >>> posterior.everyone().classes
+        tensor([0, 1, 2])
+        """
         if not self._everyone or self._everyone[0].classes.device != self.count.device:
             self._everyone[:] = [Chosen.all_of(self.num_classes, self.count)]
         return self._everyone[0]
 
     def numbers(self) -> list[NDArray[Any]]:
-        """Return counts (K,) and items seen (K,) on the host."""
+        """Return counts (K,) and items seen (K,) on the host.
+
+        >>> [array.tolist() for array in posterior.numbers()]
+        [[2.0, 2.0, 0.0], [2, 2, 0]]
+        """
         return self._mirror.read(self.count, self.seen)
 
     # Sums
@@ -107,11 +120,19 @@ class PosteriorState(nn.Module):
         return [self.count, self.item_mean, *self.structure.watched()]
 
     def note(self) -> None:
-        """Remember that the sums are those of the statistics as they are now."""
+        """Remember that the sums are those of the statistics as they are now.
+
+        >>> posterior.note()
+        """
         self._noted.note(self._watched())
 
     def refresh(self) -> None:
-        """Compute the sums anew if somebody changed what they are sums of."""
+        """Compute the sums anew if somebody changed what they are sums of.
+
+        >>> posterior.count.fill_(1).tolist()
+        [1.0, 1.0, 1.0]
+        >>> posterior.refresh()
+        """
         if self._noted.changed(self._watched()):
             everyone = self.everyone().classes
             self.origin.copy_(self.count @ self.item_mean.double() / self.count.sum().clamp_min(TINY))
@@ -126,14 +147,23 @@ class PosteriorState(nn.Module):
         return sums_of(count, mean, self.structure.trace(classes), self.origin)
 
     def note_squares(self, classes: Tensor) -> None:
-        """Bring the mean_square of distinct, ascending classes (P,) up to date."""
+        """Bring the mean_square of distinct, ascending classes (P,) up to date.
+
+        >>> posterior.note_squares(torch.tensor([0]))
+        >>> posterior.mean_square[0]
+        tensor(4.)
+        """
         square = torch.linalg.vector_norm(take(self.item_mean, classes), dim=1).square_()
         put_(self.mean_square, classes, torch.where(take(self.count, classes) > 0, square, torch.inf))
 
     # Saving, loading, moving
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
-        """Return the state; what the structure keeps stands beside counts and means."""
+        """Return the state; what the structure keeps stands beside counts and means.
+
+        >>> sorted(posterior.state_dict())[:3]
+        ['count', 'item_mean', 'item_scatter']
+        """
         state: dict[str, Any] = super().state_dict(*arguments, **options)
         prefix = options.get("prefix", arguments[1] if len(arguments) > 1 else "")
         for name in [name for name in state if name.startswith(prefix + INSIDE)]:
@@ -157,7 +187,11 @@ class PosteriorState(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def structure_names(self) -> set[str]:
-        """Return the names of the buffers and modules of the structure."""
+        """Return the names of the buffers and modules of the structure.
+
+        >>> sorted(posterior.structure_names())
+        ['item_scatter', 'root']
+        """
         names = {name for name, _ in self.structure.named_buffers(recurse=False)}
         return names | {name for name, _ in self.structure.named_children()}
 

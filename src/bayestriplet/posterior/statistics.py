@@ -45,6 +45,13 @@ class ClassStatistics:
 
     The scatter is the sum of (x - m)(x - m)^T over a class's items. A class without items
     has count, mean and scatter 0. Counts are float64, since forgetting makes them fractional.
+
+    >>> statistics = bt.ClassStatistics.from_items(embeddings, labels, num_classes=2)
+    >>> statistics.count.tolist(), statistics.mean.tolist()
+    ([2.0, 2.0], [[0.0, 2.0], [5.0, 0.0]])
+    >>> statistics.scatter[0]
+    tensor([[0.0000, 0.0000],
+            [0.0000, 2.0000]])
     """
 
     count: Tensor  # (K,)
@@ -53,13 +60,22 @@ class ClassStatistics:
 
     @classmethod
     def zeros(cls, num_classes: int, dim: int, like: Tensor) -> "ClassStatistics":
-        """Return the statistics of no items, in the dtype and on the device of ``like``."""
+        """Return the statistics of no items, in the dtype and on the device of ``like``.
+
+        >>> bt.ClassStatistics.zeros(2, 3, like=embeddings).scatter.shape
+        torch.Size([2, 3, 3])
+        """
         count = torch.zeros(num_classes, dtype=torch.float64, device=like.device)
         return cls(count, like.new_zeros(num_classes, dim), like.new_zeros(num_classes, dim, dim))
 
     @classmethod
     def from_items(cls, embeddings: Tensor, labels: Tensor, num_classes: int) -> "ClassStatistics":
-        """Compute the statistics of items (B, D) with labels (B,) in 0 .. num_classes - 1."""
+        """Compute the statistics of items (B, D) with labels (B,) in 0 .. num_classes - 1.
+
+        >>> bt.ClassStatistics.from_items(embeddings, labels, num_classes=2).mean
+        tensor([[0., 2.],
+                [5., 0.]])
+        """
         statistics = cls.zeros(num_classes, embeddings.shape[1], like=embeddings)
         statistics.add_items_(embeddings, labels)
         return statistics
@@ -69,6 +85,11 @@ class ClassStatistics:
 
         The result is that of a merge with the items' statistics (docs/method.md, eq. 2), after
         which no count exceeds ``memory`` (eq. 3).
+
+        >>> statistics = bt.ClassStatistics.zeros(2, 2, like=embeddings)
+        >>> added = statistics.add_items_(embeddings, labels)
+        >>> statistics.count.tolist(), added.rows.shape
+        ([2.0, 2.0], torch.Size([2, 2, 2]))
         """
         groups = group_rows(read(labels)[0], like=labels)
         classes = groups.chosen.classes
@@ -78,13 +99,21 @@ class ClassStatistics:
         return addition
 
     def forget(self, memory: float) -> "ClassStatistics":
-        """Return a copy in which no class counts for more than ``memory`` items (docs/method.md, eq. 3)."""
+        """Return a copy in which no class counts for more than ``memory`` items (docs/method.md, eq. 3).
+
+        >>> posterior.statistics.forget(memory=1.0).count.tolist()
+        [1.0, 1.0, 0.0]
+        """
         keep = memory / self.count.clamp_min(memory)  # (K,), at most 1
         scatter = self.scatter * keep.to(self.scatter.dtype)[:, None, None]
         return ClassStatistics(self.count * keep, self.mean, scatter)
 
     def rows(self, classes: Tensor) -> "ClassStatistics":
-        """Return the statistics of ascending ``classes`` (P,): a copy, unless that is all of them."""
+        """Return the statistics of ascending ``classes`` (P,): a copy, unless that is all of them.
+
+        >>> posterior.statistics.rows(torch.tensor([1])).mean
+        tensor([[5., 0.]])
+        """
         if len(classes) == len(self.count):
             return self
         return ClassStatistics(self.count[classes], self.mean[classes], self.scatter[classes])
@@ -163,6 +192,13 @@ def merge(a: ClassStatistics, b: ClassStatistics) -> ClassStatistics:
 
     The result does not depend on how the items were split, so it serves batches in time and
     ranks in a distributed run alike. A class seen by neither side keeps count 0 and mean 0.
+
+    >>> halves = [bt.ClassStatistics.from_items(embeddings[i::2], labels[i::2], 2) for i in (0, 1)]
+    >>> bt.merge(*halves).count.tolist()
+    [2.0, 2.0]
+    >>> bt.merge(*halves).mean
+    tensor([[0., 2.],
+            [5., 0.]])
     """
     share = b.count / (a.count + b.count).clamp_min(TINY)  # (K,) n' / (n + n')
     shift = b.mean - a.mean  # (K, D), from the OLD mean

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LEGIBLE_CELLS = 12  # classes whose cells hold numbers
 LEGIBLE_DECIMALS = 10  # classes whose cells hold numbers such as 98.7
 LEGIBLE_NAMES = 32  # classes that are all named
+SIDE_OF_MANY = 5.0  # inches of a table of many classes
 SUBTITLE = "Strong colour: hard to tell apart. The diagonal is muted so that errors show."
 
 
@@ -32,8 +33,10 @@ def classes_figure(
     body = 2 * (5.7 + longest) if many else side + longest + 0.95
     figure = new_figure(body, title, f"{SUBTITLE} {note}".rstrip())
     grid = figure.subplots(2, 1) if many else figure.subplots(1, 2)
-    _draw_table(grid[0], errors, words, is_distance=False)
-    _draw_table(grid[1], distances, words, is_distance=True)
+    cell = (SIDE_OF_MANY if many else side) / min(len(names), LEGIBLE_NAMES)  # inches
+    turned = longest > 0.85 * cell
+    _draw_table(grid[0], errors, words, turned, is_distance=False)
+    _draw_table(grid[1], distances, words, turned, is_distance=True)
     grid[0].set_title("Nearest neighbour's class, % per row", loc="left", size=NORMAL, color=INK)
     grid[1].set_title("Bhattacharyya distance of posteriors", loc="left", size=NORMAL, color=INK)
     grid[0].set_ylabel("class of the item", size=SMALL, color=MUTED)
@@ -45,15 +48,16 @@ def classes_figure(
     return figure
 
 
-def _draw_table(axes: "Axes", table: NDArray[np.float64], words: list[str], is_distance: bool) -> None:
+def _draw_table(
+    axes: "Axes", table: NDArray[np.float64], words: list[str], turned: bool, is_distance: bool
+) -> None:
     """Draw a table with strong off-diagonal cells where a share is large, or a distance small."""
     number = len(words)
     shown = np.ma.masked_invalid(np.where(np.eye(number, dtype=bool), np.nan, table))
     image = axes.imshow(shown, cmap=_scale(is_distance), norm=_norm(shown.compressed(), is_distance))
     every = -(-number // LEGIBLE_NAMES)
     places = np.arange(0, number, every)
-    turned = 90 if max(map(len, words)) > 3 else 0
-    axes.set_xticks(places, [words[k] for k in places], rotation=turned)
+    axes.set_xticks(places, [words[k] for k in places], rotation=90 if turned else 0)
     axes.set_yticks(places, [words[k] for k in places])
     axes.tick_params(labelsize=SMALL, colors=INK, length=0, pad=3)
     for spine in axes.spines.values():

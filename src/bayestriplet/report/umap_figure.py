@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.report.figure import new_figure
-from bayestriplet.report.fonts import drawable_names, use_fonts
+from bayestriplet.report.fonts import MAIN, drawable_names, families_for, use_fonts
 from bayestriplet.report.style import INK, MANY, MUTED, NORMAL, SMALL, class_styles, import_drawing
 from bayestriplet.report.text import fit
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-MOST_NAMES = 50  # classes whose names find room
+MOST_NAMES = 50  # names that are tried
 WIDEST_KEY = 1.6  # inches of a name in the legend
 
 
@@ -32,8 +32,8 @@ def umap_figure(
     present = np.unique(labels)
     named = present[:: -(-len(present) // MOST_NAMES)]  # evenly spread where there are many
     words, note = drawable_names([names[k] for k in named], named.tolist())
-    if len(named) < len(present):
-        note = f"{len(named)} of {len(present):,} classes are named. {note}".rstrip()
+    if len(present) > MANY:
+        note = f"{len(present):,} classes, named where there is room. {note}".rstrip()
     figure = new_figure(5.6, title, f"{subtitle} {note}".rstrip())
     axes = figure.add_subplot()
     styles = dict(zip(present.tolist(), class_styles(len(present)), strict=True))
@@ -92,18 +92,22 @@ def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> 
     size, weight, width = (NORMAL, "bold", 1.5) if few else (SMALL, "normal", 1.1)  # inches
     line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
     halo = [effects.withStroke(linewidth=3, foreground="white")]
-    texts = [
-        axes.annotate(
-            fit(name, width, size, weight=weight), place, place, ha="center", va="center", size=size,
-            weight=weight, color=INK, path_effects=halo, arrowprops=line,
-        )
-        for name, place in zip(names, medians.tolist(), strict=True)
-    ]  # fmt: skip
+    texts = []
+    for name, place in zip(names, medians.tolist(), strict=True):
+        own = weight if families_for(name) == [MAIN] else "normal"  # other fonts may have no bold letters
+        texts.append(
+            axes.annotate(
+                fit(name, width, size, weight=own), place, place, ha="center", va="center", size=size,
+                weight=own, color=INK, path_effects=halo, arrowprops=line,
+            )
+        )  # fmt: skip
     figure: Any = axes.figure
     use_fonts(figure)
     figure.draw_without_rendering()  # settles the layout, which the places depend on
     figure.set_layout_engine("none")
     _move_apart(axes, texts)
+    if not few:
+        _take_out_overlapping(texts)
 
 
 def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:
@@ -134,3 +138,15 @@ def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:
         arrow = getattr(text, "arrow_patch", None)
         if arrow is not None and np.abs(new - old).max() < 12:
             arrow.set_visible(False)
+
+
+def _take_out_overlapping(texts: "Sequence[Text]") -> None:
+    """Remove texts until none overlaps another, first those that overlap most others."""
+    extent = import_drawing("matplotlib.text").Text.get_window_extent
+    boxes = [extent(text) for text in texts]
+    overlap = np.array([[a.overlaps(b) for b in boxes] for a in boxes])
+    np.fill_diagonal(overlap, False)
+    while overlap.any():
+        worst = int(overlap.sum(0).argmax())
+        overlap[worst] = overlap[:, worst] = False
+        texts[worst].remove()

@@ -2,21 +2,22 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bayestriplet.checks import check_choice, check_whole, nearest
+from bayestriplet.checks import check_choice, check_whole
 from bayestriplet.data.progress import Progress
-from bayestriplet.errors import InputError, InputTypeError, StateError
+from bayestriplet.errors import InputError, StateError
+from bayestriplet.retrieval.adding import added_items, no_such_item
 from bayestriplet.retrieval.answers import Answer, make_neighbours, take_vote
-from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_words, read_conditions
+from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, read_conditions
 from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.retrieval.finding import check_fulfilled, find_others
 from bayestriplet.retrieval.indexing import Change, ChangedRows
-from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
+from bayestriplet.retrieval.items import Rows
 from bayestriplet.retrieval.live import LivePredictive, describe_vectors, novelty_words
 from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries, thumbnails_of
@@ -28,12 +29,15 @@ from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive
 
 MOST = 10_000  # neighbours that can be asked for
-NEAR = 0.5  # likeness of a value that a message names
-ADDED = ""  # source of items that came with no set: no set has that name
 
 
 class Index:
-    """Images of any number, searchable by the encoder of a run. No torch is needed."""
+    """Images of any number, searchable by the encoder of a run. No torch is needed.
+
+    >>> index = bt.Index.open("runs/first")
+    >>> len(index)
+    60
+    """
 
     def __init__(
         self, run: Path, encoder: OnnxEncoder, store: Store, predictive: LivePredictive | None = None
@@ -42,12 +46,20 @@ class Index:
 
     @property
     def predictive(self) -> Predictive | None:
-        """What the run says of vectors, with all that it was taught by now."""
+        """What the run says of vectors, with all that it was taught by now.
+
+        >>> index.predictive.classes
+        ('0', '1', '2')
+        """
         return None if self.live is None else self.live.get()
 
     @classmethod
     def open(cls, run: str | Path, store: str | None = None) -> "Index":
-        """Open the index of a run folder, or of another store; there may be nothing in it yet."""
+        """Open the index of a run folder, or of another store; there may be nothing in it yet.
+
+        >>> len(bt.Index.open("runs/first"))
+        60
+        """
         encoder = OnnxEncoder.open(Path(run))
         predictive = LivePredictive(RunFolder(Path(run)), encoder.fingerprint)
         index = cls(Path(run), encoder, open_store(Path(run), store), predictive)
@@ -74,6 +86,10 @@ class Index:
         ``exclude_self`` leaves out items whose pixels are those of the query, ``exclude_group`` those
         of a group; items without a group stay. For a query that is an item of the index, its own group is
         left out if none is named; ``exclude_group=""`` leaves out none.
+
+        >>> (answer,) = index.search("query.png", k=2, where={"label": "2"})
+        >>> [one.label for one in answer.neighbours]
+        ['2', '2']
         """
         self.check_search(k, where, exclude_group or None)
         return self.ask_others(self.read(queries), k, where, exclude_self, exclude_group)
@@ -82,7 +98,12 @@ class Index:
         self, queries: Queries, k: int, where: Where | None = None, exclude_self: bool = False,
         exclude_group: str | None = None,
     ) -> list[Answer]:  # fmt: skip
-        """Return an answer for every query that was read already, without the query's own group."""
+        """Return an answer for every query that was read already, without the query's own group.
+
+        >>> (answer,) = index.ask_others(index.read("query.png"), k=2, exclude_self=True)
+        >>> len(answer.neighbours)
+        2
+        """
         groups: list[str] = [exclude_group or ""] * len(queries.names)
         if exclude_group is None and not any(one.field == "group" for one in read_conditions(where)):
             groups = self._own_groups(queries)
@@ -106,13 +127,20 @@ class Index:
         ]
 
     def read(self, queries: Any) -> Queries:
-        """Return queries as vectors; where items are vectors, also an item of the index by its id."""
+        """Return queries as vectors; where items are vectors, also an item of the index by its id.
+
+        >>> index.read(["query.png"]).vectors.shape
+        (1, 8)
+        """
         if self.encoder.info.inputs:
             return read_vector_queries(self.encoder, queries, self.store)
         return read_queries(self.encoder, queries)
 
     def check_search(self, k: int, where: Where | None = None, exclude_group: str | None = None) -> None:
-        """Raise if nothing can be searched, or not in this way."""
+        """Raise if nothing can be searched, or not in this way.
+
+        >>> index.check_search(k=10)
+        """
         check_whole("k", k, 1)
         if k > MOST:
             raise InputError(f"k must be at most {MOST}; got {k}")
@@ -120,7 +148,11 @@ class Index:
         self._check_made()
 
     def has_group(self, name: str) -> bool:
-        """Return whether any item is of a group."""
+        """Return whether any item is of a group.
+
+        >>> index.has_group("P7")
+        False
+        """
         anywhere = np.zeros((1, self.encoder.dim), np.float32)
         return any(self.store.search(anywhere, 1, [Condition("group", name)]))
 
@@ -135,11 +167,16 @@ class Index:
         self, queries: Queries, k: int, *, where: Where | None = None, exclude_self: bool = False,
         exclude_group: str | None = None,
     ) -> list[Answer]:  # fmt: skip
-        """Return an answer for every query that was read already."""
+        """Return an answer for every query that was read already.
+
+        >>> (answer,) = index.ask(index.read("query.png"), k=1)
+        >>> answer.neighbours[0].label
+        '2'
+        """
         own = queries.hashes if exclude_self else None
-        found = self._hits(queries, k, read_conditions(where, exclude_group), own)
+        found = find_others(self.store, queries.vectors, k, read_conditions(where, exclude_group), own)
         if where and not any(found):
-            self._check_fulfilled(queries.vectors[:1], read_conditions(where))
+            check_fulfilled(self.store, queries.vectors[:1], read_conditions(where), self.encoder.classes)
         predictive = self.predictive
         answers, said_of = [], describe_vectors(predictive, queries.vectors)
         words = novelty_words(predictive, "vector" if self.encoder.info.inputs else "image")
@@ -147,29 +184,6 @@ class Index:
             neighbours = make_neighbours(hits)
             answers.append(Answer(name, neighbours, take_vote(neighbours), *said, exclude_group, *words))
         return answers
-
-    def _check_fulfilled(self, vector: Vectors, conditions: Sequence[Condition]) -> None:
-        """Raise if no item at all fulfils conditions."""
-        if any(self.store.search(vector, 1, conditions)):
-            return
-        labels = [one.value for one in conditions if one.field == "label" and not one.is_excluded]
-        hint = nearest(labels[0], self.encoder.classes) if labels else ""
-        raise InputError(f"no item of the index has {in_words(conditions)}{hint}")
-
-    def _hits(
-        self, queries: Queries, k: int, where: Sequence[Condition], own: Sequence[str] | None
-    ) -> list[list[Hit]]:
-        if own is None:
-            return self.store.search(queries.vectors, k, where)
-        more = 1
-        while True:  # until enough is left, however often a query is in the index
-            found = self.store.search(queries.vectors, k + more, where)
-            others = [
-                [hit for hit in hits if hit.item.hash != mine] for hits, mine in zip(found, own, strict=True)
-            ]
-            if all(len(rest) >= k or len(hits) < k + more for rest, hits in zip(others, found, strict=True)):
-                return [rest[:k] for rest in others]
-            more *= 8
 
     def update(
         self,
@@ -186,6 +200,10 @@ class Index:
         New items are added, changed ones replaced, and those gone from this set removed, in one change;
         items of other sets stay. A set is its path and split, or the ``name`` it is given: then its
         data may have moved.
+
+        >>> change = index.update("photos")
+        >>> change.added, change.unchanged
+        (0, 60)
         """
         if split is None:
             images = open_set(
@@ -209,7 +227,12 @@ class Index:
         return Change(*counts, seconds, own, chosen.moved_from, taken, beside, images.noun)
 
     def remove(self, where: Mapping[str, str]) -> int:
-        """Take out the items with these values of label, group, source or id; return how many."""
+        """Take out the items with these values of label, group, source or id; return how many.
+
+        >>> change = index.add(["query.png"], labels=["odd"])
+        >>> index.remove({"label": "odd"})
+        1
+        """
         if not where:
             raise InputError("remove needs a condition, such as group=NAME")
         for field in where:
@@ -220,13 +243,16 @@ class Index:
             one.id for one in known if all(getattr(one, field) == value for field, value in where.items())
         }
         if not gone:
-            raise InputError(_no_such_item(where, known))
+            raise InputError(no_such_item(where, known))
         forgotten = emptied(self.store.sets(), (one for one in known if one.id not in gone))
         self._write(iter(()), sorted(gone), forgotten)
         return len(gone)
 
     def purge(self) -> None:
-        """Remove what was taken out or replaced from the disk, too, as far as the store can."""
+        """Remove what was taken out or replaced from the disk, too, as far as the store can.
+
+        >>> index.purge()
+        """
         self._check_made()
         if forgotten := emptied(self.store.sets(), self.store.items()):
             self._write(iter(()), [], forgotten)
@@ -243,12 +269,17 @@ class Index:
         """Add images (paths or uint8 pixels), in place of items with the same id; none is ever removed.
 
         The id is the path if not given, or the hash of the pixels.
+
+        >>> index.add(["query.png"], labels=["odd"], ids=["one"]).added
+        1
+        >>> index.remove({"id": "one"})
+        1
         """
         began = time.perf_counter()
         read = self.read(images)
         if read.hashes is None or (read.pixels is None and not self.encoder.info.inputs):
             raise InputError("only images can be added: paths, or uint8 pixels")
-        items = _added_items(read, read.hashes, labels, ids, groups)
+        items = added_items(read, read.hashes, labels, ids, groups)
         known = {item.id for item in self.store.items()}
         self._write(iter([Rows(items, read.vectors, thumbnails_of(read, self.encoder.info))]), [])
         old = sum(item.id in known for item in items)
@@ -261,33 +292,3 @@ class Index:
             return
         all_rows: Iterable[Rows] = rows if first is None else chain([first], rows)
         self.store.write(self.encoder.fingerprint, self.encoder.dim, all_rows, gone, sets)
-
-
-def _no_such_item(where: Mapping[str, str], items: Sequence[Item]) -> str:
-    """Return that no item fulfils some conditions, with values near those that do not occur."""
-    said = " and ".join(f"{field}={value}" for field, value in where.items())
-    near = []
-    for field, value in where.items():
-        values = {getattr(one, field) for one in items}
-        if value not in values:
-            near += [f"{field}={close}" for close in get_close_matches(value, values, cutoff=NEAR)]
-    return f"no item of the index has {said}" + (f"; there is {', '.join(near)}" if near else "")
-
-
-def _added_items(
-    read: Queries, hashes: Sequence[str], labels: Sequence[str] | None, ids: Sequence[str] | None,
-    groups: Sequence[str] | None,
-) -> tuple[Item, ...]:  # fmt: skip
-    """Return the items that images become which came with no set."""
-    blank = [""] * len(hashes)
-    files = blank if read.paths is None else [str(path.absolute()) for path in read.paths]
-    names = ids if ids is not None else [file or own for file, own in zip(files, hashes, strict=True)]
-    for argument, values in (("labels", labels), ("ids", ids), ("groups", groups)):
-        if values is not None and len(values) != len(hashes):
-            raise InputError(f"{argument} must be {len(hashes)}, one per image; got {len(values)}")
-        if values is not None and (wrong := [value for value in values if not isinstance(value, str)]):
-            raise InputTypeError(f"{argument} must be strings, '' where unknown; got {wrong[0]!r}")
-    if len(set(names)) < len(names):
-        raise InputError("ids must differ, and so must images without ids")
-    columns = zip(names, labels or blank, files, groups or blank, hashes, strict=True)
-    return tuple(Item(name, label, path, group, ADDED, own) for name, label, path, group, own in columns)

@@ -16,7 +16,7 @@ TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg":
 NAMES = (
     "page.html", "docs.html", "page.css", "plot.css", "docs.js", "icon.svg",
     "page.js", "server.js", "results.js", "map.js", "link.js", "element.js", "groups.js",
-    "pictures.js", "teach.js", "enlarge.js",
+    "pictures.js", "teach.js", "enlarge.js", "download.js",
 )  # fmt: skip
 
 

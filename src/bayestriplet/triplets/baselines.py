@@ -146,6 +146,10 @@ def baseline(name: str, num_classes: int, dim: int, normalize: bool = True, **op
         **options: ``margin`` of ba, bsh, bh, dws (0 is the soft margin of bh, log(1 + exp(d_p - d_n)));
             ``temperature`` of ep, nca, proxy-nca.
 
+    >>> criterion = bt.baseline("bh", num_classes=2, dim=2)
+    >>> criterion(embeddings, labels).shape
+    torch.Size([])
+
     """
     check_choice("name", name, BASELINES)
     check_whole("num_classes", num_classes, 2)

@@ -109,7 +109,11 @@ class _Criterion(nn.Module):
 
     @property
     def posterior(self) -> ClassPosterior:
-        """The class distributions that triplets are drawn from."""
+        """The class distributions that triplets are drawn from.
+
+        >>> bt.BUT(num_classes=3, dim=2).posterior.count.tolist()
+        [0.0, 0.0, 0.0]
+        """
         return self.sampler.posterior
 
     def forward(
@@ -124,6 +128,10 @@ class _Criterion(nn.Module):
 
         The signature is that of PML's losses. The criterion draws its own triplets, so the
         last three must be None.
+
+        >>> criterion = bt.BUT(num_classes=2, dim=2)
+        >>> criterion(embeddings, labels).shape, criterion.posterior.seen.tolist()
+        (torch.Size([]), [2, 2])
         """
         reason = f"{type(self).__name__} draws its own triplets; use no miner"
         check_unused(reason, indices_tuple=indices_tuple, ref_emb=ref_emb, ref_labels=ref_labels)
@@ -140,12 +148,25 @@ class _Criterion(nn.Module):
         return value
 
     def extra_repr(self) -> str:
+        """Return what ``print`` shows beside the name.
+
+        >>> bt.BUNCA(num_classes=3, dim=2).extra_repr()
+        "recipe='default', temperature=0.15, include_positive=True, reduction='mean'"
+        """
         return ", ".join(
             f"{name}={value!r}" for name, value in {"recipe": self.recipe, **self.loss_options}.items()
         )
 
     def active_share(self) -> float | None:
-        """Share of the latest batch's triplets that still have something to learn; None without a margin."""
+        """Share of the latest batch's triplets that still have something to learn; None without a margin.
+
+        >>> criterion = bt.BUT(num_classes=2, dim=2)
+        >>> criterion.active_share() is None  # nothing was drawn yet
+        True
+        >>> loss = criterion(embeddings, labels)
+        >>> 0 <= criterion.active_share() <= 1
+        True
+        """
         return None
 
     def _check_loss_options(self) -> None:
@@ -205,6 +226,10 @@ class BUNCA(_Criterion):
 
     Takes the arguments of :class:`BUT`, except that the options of the loss are those of
     ``nca_loss``: temperature, include_positive, reduction.
+
+    >>> criterion = bt.BUNCA(num_classes=10, dim=8)
+    >>> loss = criterion(torch.randn(20, 8, requires_grad=True), torch.arange(20) % 10)
+    >>> loss.backward()
     """
 
     loss_recipes: ClassVar[dict[str, dict[str, Any]]] = {

@@ -35,6 +35,12 @@ def triplet_loss(
     ``pairing="paired"`` joins positive s with negative s, "all" every positive with every
     negative of the anchor. ``reduction`` is the mean over all triplets, over the "active"
     ones (hinge above 0), or the sum. Distances are Euclidean, squared or not.
+
+    >>> triplets = bt.TripletSampler(posterior)(embeddings, labels)
+    >>> bt.triplet_loss(triplets, margin=0.25).shape
+    torch.Size([])
+    >>> bt.triplet_loss(triplets, margin=0.25, pairing="all", reduction="sum") >= 0
+    tensor(True)
     """
     check_triplets(triplets)
     check_number("margin", margin, above=0)
@@ -69,6 +75,10 @@ def nca_loss(
     Of joined draws all positives of an anchor count alike (eq. 12a).
     ``include_positive=False`` drops e_k from the denominator, as the paper prints it: the loss
     is then unbounded below (docs/results.md has what that costs).
+
+    >>> triplets = bt.TripletSampler(posterior)(embeddings, labels)
+    >>> bt.nca_loss(triplets, temperature=0.3) > 0
+    tensor(True)
     """
     check_triplets(triplets)
     check_number("temperature", temperature, above=0)

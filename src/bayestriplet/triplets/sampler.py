@@ -51,6 +51,11 @@ class TripletSampler(nn.Module):
         handover: lets the spread fall as classes come to lie apart elsewhere than at their vertices
             (docs/method.md, eq. 9c).
 
+    >>> sampler = bt.TripletSampler(posterior, noise=0.5)
+    >>> triplets = sampler(embeddings, labels)
+    >>> triplets.anchor.shape, triplets.mask.shape
+    (torch.Size([4, 2]), torch.Size([4, 2]))
+
     """
 
     def __init__(
@@ -84,6 +89,11 @@ class TripletSampler(nn.Module):
         self.vertex = Vertices(posterior.num_classes, posterior.dim, posterior.item_mean.dtype)
 
     def extra_repr(self) -> str:
+        """Return what ``print`` shows beside the name.
+
+        >>> "noise=1.0" in bt.TripletSampler(posterior).extra_repr()
+        True
+        """
         names = ("draw_classes", "draws", "distribution", "noise", "normalize", "spread", "handover")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
@@ -94,6 +104,10 @@ class TripletSampler(nn.Module):
 
         Losses of "joined" triplets that take all positives of an anchor alike need none to be picked:
         without ``pick`` they come in turn, if anybody asks.
+
+        >>> sampler = bt.TripletSampler(posterior).eval()  # the posterior stays as it is
+        >>> sampler(embeddings, labels, generator=torch.Generator().manual_seed(0)).labels
+        tensor([0, 0, 1, 1])
         """
         posterior = self.posterior
         posterior.check_generator(generator)

@@ -16,6 +16,10 @@ class Triplets:
 
     Entry (i, s) exists where ``mask`` is true: where the anchor's class and the negative's
     class were both seen. The indices of a masked entry mean nothing.
+
+    >>> triplets = bt.TripletSampler(posterior, draws="own")(embeddings, labels)
+    >>> triplets.anchor.shape, triplets.points.shape, triplets.index.shape
+    (torch.Size([4, 2]), torch.Size([8, 2]), torch.Size([2, 4, 2]))
     """
 
     anchor: Tensor  # (B, D)
@@ -29,29 +33,52 @@ class Triplets:
     def from_points(
         cls, anchor: Tensor, positive: Tensor, negative: Tensor, labels: Tensor, negative_labels: Tensor
     ) -> "Triplets":
-        """Return the triplets of anchors (B, D) with positives and negatives (B, S, D) of their own."""
+        """Return the triplets of anchors (B, D) with positives and negatives (B, S, D) of their own.
+
+        >>> triplets = bt.Triplets.from_points(
+        ...     embeddings[:1], embeddings[None, 1:2], embeddings[None, 2:3], labels[:1], labels[None, 2:3]
+        ... )
+        >>> triplets.positive.tolist(), triplets.negative.tolist()
+        ([[[0.0, 3.0]]], [[[4.0, 0.0]]])
+        """
         rows = torch.arange(2 * negative_labels.numel(), device=labels.device)
         points = torch.cat([positive.flatten(0, 1), negative.flatten(0, 1)])
         mask = torch.ones_like(negative_labels, dtype=torch.bool)
         return cls(anchor, points, rows.view(2, *mask.shape), labels, negative_labels, mask)
 
     def detach(self) -> "Triplets":
-        """Return the same triplets outside the graph."""
+        """Return the same triplets outside the graph.
+
+        >>> bt.TripletSampler(posterior)(embeddings, labels).detach().anchor.requires_grad
+        False
+        """
         return replace(self, anchor=self.anchor.detach(), points=self.points.detach())
 
     @property
     def positive(self) -> Tensor:
-        """The positives (B, S, D)."""
+        """The positives (B, S, D).
+
+        >>> bt.TripletSampler(posterior, draws="own")(embeddings, labels).positive.shape
+        torch.Size([4, 2, 2])
+        """
         return self.points[self.index[0]]
 
     @property
     def negative(self) -> Tensor:
-        """The negatives (B, S, D)."""
+        """The negatives (B, S, D).
+
+        >>> bt.TripletSampler(posterior, draws="own")(embeddings, labels).negative.shape
+        torch.Size([4, 2, 2])
+        """
         return self.points[self.index[1]]
 
     @property
     def share_points(self) -> bool:
-        """Whether all B x P distances are fewer numbers than the 2 B S differences of the triplets."""
+        """Whether all B x P distances are fewer numbers than the 2 B S differences of the triplets.
+
+        >>> bt.TripletSampler(posterior, draws="own")(embeddings, labels).share_points
+        True
+        """
         return len(self.points) <= 2 * self.mask.shape[1] * self.anchor.shape[1]
 
     def distances(self, squared: bool = True) -> tuple[Tensor, Tensor]:
@@ -60,6 +87,10 @@ class Triplets:
         Where anchors share points, all B x P distances are one matrix product and the entries
         are picked from it; where that would hold more numbers than the 2 B S differences, those
         are taken one by one. A distance of 0 has slope 0, squared or not.
+
+        >>> near, far = bt.TripletSampler(posterior, draws="own")(embeddings, labels).distances()
+        >>> near.shape, far.shape
+        (torch.Size([4, 2]), torch.Size([4, 2]))
         """
         with full_precision(self.anchor):
             if self.share_points:
@@ -76,6 +107,11 @@ class Triplets:
 
         The anchors are the embeddings, the drawn points the references, and the indices list
         the unmasked triplets: ``loss(*triplets.for_pml())``.
+
+        >>> from pytorch_metric_learning.losses import TripletMarginLoss
+        >>> triplets = bt.TripletSampler(posterior)(embeddings, labels)
+        >>> TripletMarginLoss()(*triplets.for_pml()).shape
+        torch.Size([])
         """
         anchor_index = self.mask.nonzero()[:, 0]  # (T,)
         positive_index, negative_index = (rows[self.mask] for rows in self.index)

@@ -6,9 +6,11 @@ import { thumbnailPath } from "./server.js";
 
 // Colours that stay apart also for the colour-blind, and a shape beside each.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#6a3d9a", "#7f7f7f", "#a50026", "#1b5e20"];
+const BRIGHT = ["#56a9e0", "#ff8c42", "#2fc79a", "#e79cc6", "#d1b13a", "#a6dcff", "#b28ae0", "#a9a9a9", "#ff6b7d", "#7bc67e"]; // on dark ground
 const SHAPES = ["circle", "square", "diamond", "cross", "triangle-up", "x", "triangle-down", "pentagon", "hexagon", "star"];
 const MOST_NAMES = 30; // labels written into the map
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
 export class EmbeddingMap {
@@ -44,6 +46,10 @@ export class EmbeddingMap {
     if (!this.isEmpty) this.#draw();
   }
 
+  redraw() {
+    if (!this.isEmpty) this.#draw();
+  }
+
   async #draw() {
     show("map", !this.isEmpty);
     if (this.isEmpty) return;
@@ -51,7 +57,7 @@ export class EmbeddingMap {
     const coarse = matchMedia("(pointer: coarse)").matches;
     const layout = {
       margin: { l: 6, r: 6, t: 6, b: 6 }, showlegend: false, hovermode: "closest", dragmode: coarse ? false : "zoom",
-      paper_bgcolor: "#fff", plot_bgcolor: "#fff", annotations: this.#names(), uirevision: this.data.way + this.data.index,
+      paper_bgcolor: colour("--panel"), plot_bgcolor: colour("--panel"), annotations: this.#names(), uirevision: this.data.way + this.data.index,
       xaxis: { visible: false, fixedrange: coarse }, yaxis: { visible: false, fixedrange: coarse },
     };
     const config = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
@@ -69,18 +75,20 @@ export class EmbeddingMap {
     const { ids, labels, x, y } = this.data;
     const rows = new Map(this.#labels().map((label) => [label, []]));
     labels.forEach((label, row) => rows.get(label).push(row));
+    const colours = matchMedia("(prefers-color-scheme: dark)").matches ? BRIGHT : COLOURS;
+    const ink = colour("--ring");
     const traces = [...rows.values()].map((own, number) => ({
       type: "scatter", mode: "markers", hoverinfo: "none",
       x: own.map((row) => x[row]), y: own.map((row) => y[row]), customdata: own.map((row) => ids[row]),
-      marker: { size: 5, opacity: 0.55, color: COLOURS[number % COLOURS.length], symbol: SHAPES[number % SHAPES.length] },
+      marker: { size: 5, opacity: 0.55, color: colours[number % colours.length], symbol: SHAPES[number % SHAPES.length] },
     }));
     const near = this.near.filter((id) => this.rowOf.has(id)).map((id) => this.rowOf.get(id));
-    traces.push(this.#rings(near, 11, "#16232b", 1.5));
-    if (this.cursor !== null) traces.push(this.#rings([this.cursor], 16, "#0b5f6b", 3));
+    traces.push(this.#rings(near, 11, ink, 1.5));
+    if (this.cursor !== null) traces.push(this.#rings([this.cursor], 16, colour("--accent"), 3));
     if (this.query) {
       traces.push({
         type: "scatter", mode: "markers+text", hoverinfo: "skip", x: [this.query[0]], y: [this.query[1]],
-        text: ["query"], textposition: "bottom center", textfont: { size: 14, color: "#16232b", weight: 700 },
+        text: ["query"], textposition: "bottom center", textfont: { size: 14, color: ink, weight: 700 },
         marker: { size: 17, symbol: "star", color: "#ffd166", line: { color: "#16232b", width: 1.5 } },
       });
     }
@@ -104,7 +112,7 @@ export class EmbeddingMap {
       const short = label.length > 22 ? `${label.slice(0, 21)}…` : label;
       return {
         x: median(rows.map((row) => this.data.x[row])), y: median(rows.map((row) => this.data.y[row])),
-        text: plain(short), showarrow: false, yshift: 15, font: { size: 14, color: "#16232b" }, bgcolor: "rgba(255,255,255,0.75)", captureevents: false,
+        text: plain(short), showarrow: false, yshift: 15, font: { size: 14, color: colour("--ink") }, bgcolor: colour("--veil"), captureevents: false,
       };
     });
   }

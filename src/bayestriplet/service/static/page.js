@@ -1,5 +1,6 @@
 // The page: what was asked, with which options, and what comes of it.
 
+import { offerDownload } from "./download.js";
 import { byId, make, picture, show } from "./element.js";
 import { groupOptions, offerGroups, onSwitch, setGroupOptions, showLeftOut } from "./groups.js";
 import { readLink, shrink, toBlob, writeLink } from "./link.js";
@@ -55,6 +56,7 @@ async function ask(query, { remember = true } = {}) {
   showWaiting(Number(asked.k) || 1);
   say("Searching.");
   byId("copy").disabled = true;
+  offerDownload(null);
   show("address", false);
   try {
     if (query.file) checkFile(query.file);
@@ -69,6 +71,7 @@ async function ask(query, { remember = true } = {}) {
     map.setQuery(answer.place, answer.neighbours.map((one) => one.id));
     say(`${answer.neighbours.length} nearest ${noun()}. ${byId("verdict").textContent}. ${leftOut} ${byId("novelty").textContent}`);
     byId("copy").disabled = false;
+    offerDownload(answer, byId("asked-name").textContent);
     const link = writeLink(query, asked);
     if (remember && link !== location.hash) history.pushState(null, "", link);
     if (answer.index !== state.info?.index) await load();
@@ -233,6 +236,7 @@ async function restore() {
   else if (state.query) {
     state.query = null;
     showNothing();
+    offerDownload(null);
     offerTeaching(null);
     hideQuery();
     map.setQuery(null, []);
@@ -302,5 +306,6 @@ byId("copy").addEventListener("click", async () => {
   }
 });
 addEventListener("popstate", restore);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.redraw());
 
 start();

@@ -4,7 +4,7 @@ import { byId, make, show } from "./element.js";
 import { enlarge } from "./enlarge.js";
 import { havePictures, noun, tile } from "./pictures.js";
 
-const percent = (share) => (share > 0 && share < 0.0005 ? "< 0.1%" : `${(100 * share).toFixed(1)}%`);
+export const percent = (share) => (share > 0 && share < 0.0005 ? "< 0.1%" : `${(100 * share).toFixed(1)}%`);
 const named = (label) => (label === "" ? "no label" : label);
 
 export function showWaiting(k) {

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.markdown import Markdown
-from searching import ROWS, Lines, measure_method, save, search_options
+from searching import AGAIN, ROWS, Lines, measure_method, save, search_options
 from tables import fill_documents, pretrained_tables
 
 import bayestriplet as bt
@@ -125,7 +125,7 @@ def compare_methods(
     base, part = TrainConfig.model_validate(fixed), found.setdefault("methods", {})
     against = part.setdefault("against", {})
     for method in ROWS:
-        chosen = search_options(base, method, part, out, jobs, lines) if tune else {}
+        chosen = search_options(base, method, part, out, jobs, lines, AGAIN) if tune else {}
         runs = measure_method(base, method, chosen, seeds, part, out, jobs, lines)
         if runs:
             against[method] = {}

@@ -21,6 +21,7 @@ METHODS = ("bunca", "but", "proxy-nca", "ba", "nca", "dws", "bsh", "ep", "bh")
 CONTROLS = tuple(name for name, method in KNOWN.items() if method.control)
 ROWS = (*METHODS, *CONTROLS)
 TUNING_SEED = 0
+AGAIN = 1, 2, 3  # more seeds for the best options of a search, where one is too noisy a judge
 
 Part = dict[str, Any]  # a table of methods, as a file of results holds it
 

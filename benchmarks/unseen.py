@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from quality import subset_of
 from rich.console import Console
 from rich.markdown import Markdown
-from searching import ROWS, Lines, Part, base_of, measure_method, save, search_options
+from searching import AGAIN, ROWS, Lines, Part, base_of, measure_method, save, search_options
 from tables import fill_documents
 from unseen_tables import part_table
 
@@ -42,7 +42,6 @@ from bayestriplet.evaluation.neighbours import nearest_neighbours
 
 RESULTS = Path(__file__).parent / "results" / "unseen.json"
 CANDIDATE = "bunca"
-AGAIN = 1, 2, 3  # more seeds of the search
 SEEDS = tuple(range(60, 65))  # none of them was used while anything was chosen
 STEPS, FAST_STEPS = 400, 50
 ONLY = {"omniglot": ("omniglot",), "cub": ("cub",), "coarse": ("parity", "tissues")}

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 import bayestriplet
 
 HEAD = """# Python names
@@ -76,8 +78,10 @@ def _signature(name: str, value: Any) -> str:
     signature = inspect.signature(value)
     shown = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
     text = str(signature.replace(parameters=shown))
+    text = text.replace(inspect.formatannotation(ArrayLike), "ArrayLike")
     text = re.sub(r"<function ignore at 0x[0-9a-f]+>", "ignore", text)
     text = re.sub(r"\b(?:bayestriplet|numpy|collections|pathlib|typing|torch)\.(?:[a-z_]+\.)*", "", text)
+    text = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"NDArray[\1]", text)
     line = f"bt.{name}{text}"
     return line if len(line) <= 100 else _broken(f"bt.{name}", shown, text)
 

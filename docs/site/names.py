@@ -78,7 +78,8 @@ def _signature(name: str, value: Any) -> str:
     signature = inspect.signature(value)
     shown = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
     text = str(signature.replace(parameters=shown))
-    text = text.replace(inspect.formatannotation(ArrayLike), "ArrayLike")
+    for kind, short in ((ArrayLike | None, "ArrayLike | None"), (ArrayLike, "ArrayLike")):
+        text = text.replace(inspect.formatannotation(kind), short)
     text = re.sub(r"<function ignore at 0x[0-9a-f]+>", "ignore", text)
     text = re.sub(r"\b(?:bayestriplet|numpy|collections|pathlib|typing|torch)\.(?:[a-z_]+\.)*", "", text)
     text = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"NDArray[\1]", text)

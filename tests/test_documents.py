@@ -376,6 +376,15 @@ def test_the_makefiles_targets_are_those_the_readme_names():
         assert named in targets or named in ("and", "are"), named
 
 
+@pytest.mark.parametrize("name", ["folder", "search", "compare"])
+def test_the_output_that_a_guide_explains_is_that_of_the_documents(name):
+    shown = "".join(blocks(ROOT / "docs" / "guides" / f"{name}.md", "text"))
+    known = (ROOT / "README.md").read_text() + (ROOT / "docs" / "cli.md").read_text()
+    figures = [line for line in shown.splitlines() if re.search(r"\d\.\d", line)]
+    assert len(figures) >= 3
+    assert [line for line in figures if line not in known] == []
+
+
 SHORT = ["--max-steps", "40", "--validate-every", "20", "--dim", "8"]
 
 

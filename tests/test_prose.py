@@ -1,14 +1,25 @@
-"""The check of how documents read can fail, and the README passes it."""
+"""The check of how documents read can fail, and the documents pass it."""
 
-from pathlib import Path
+import pytest
 
-from tests.prose import faults
-
-README = Path(__file__).parent.parent / "README.md"
+from tests.prose import LEFT_OUT, MOST_LINES_IN_ALL, ROOT, documents, faults
 
 
-def test_the_readme_reads_well():
-    assert faults(README.read_text(encoding="utf-8")) == []
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_documents_read_well(path):
+    most = MOST_LINES_IN_ALL if path.name == "README.md" else None
+    assert faults(path.read_text(encoding="utf-8"), most) == []
+
+
+def test_what_is_left_out_exists():
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} >= set(LEFT_OUT)
+    assert len(documents()) >= 12
+
+
+def test_points_of_a_list_are_paragraphs_of_their_own():
+    assert faults("- One.\n" * 9) == []
+    (fault,) = faults("- One.\n" + "- " + "word " * 30 + ".")
+    assert fault.startswith("a sentence of 3")
 
 
 def test_long_sentences_are_named():
@@ -31,3 +42,7 @@ def test_code_tables_and_targets_of_links_are_no_prose():
     long = "word " * 40
     assert faults(f"```console\n{long}\n```\n| {long} |\n# {long}\n![{long}](x.png)\n") == []
     assert faults(f"See [this]({'a' * 10} {long}).") == []
+
+
+def test_what_a_program_has_written_is_no_prose():
+    assert faults(f"<!-- searching -->\n{'word ' * 40}\n<!-- end -->\n") == []

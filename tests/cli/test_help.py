@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from bayestriplet.cli.app import app
 from bayestriplet.cli.panels import PANEL_OF
 from bayestriplet.config import TrainConfig
+from tests.prose import AVOID
 
 COLUMNS = 100
 UNGROUPED = {"--help", "--version"}
@@ -72,3 +73,10 @@ def test_without_a_command_the_way_is_shown():
     typed = re.findall(r"^  bayestriplet (\w+) ", done.output, re.MULTILINE)
     assert typed[:4] == ["train", "index", "search", "serve"]
     assert "bayestriplet COMMAND --help" in done.output
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_uses_the_words_of_the_field(words):
+    text = " ".join(re.sub("[│╭╰╮╯─]", " ", show_help(words)).split())
+    assert [avoided for avoided in AVOID if re.search(rf"\b{avoided}\b", text)] == []
+    assert not re.search(r"\b(?:subfolder|folder|item|image|row|line)s? a (?:class|image|group|step)\b", text)

@@ -33,7 +33,7 @@ def test_chosen_options_are_told_in_words():
 def test_a_regime_is_named_by_what_makes_it_special():
     plain = {"data": "mnist", "batches": "balanced"}
     assert describe_regime(plain) == "mnist"
-    assert describe_regime(plain | {"per_class": 10}) == "mnist, 10 items a class"
+    assert describe_regime(plain | {"per_class": 10}) == "mnist, 10 items per class"
     assert (
         describe_regime(plain | {"imbalance": 50.0, "label_noise": 0.2})
         == "mnist, imbalance 1:50, 20% wrong labels"

@@ -50,7 +50,7 @@ def list_sets() -> None:
         table.add_row(name, source.what, *numbers, source.origin, _describe_presence(name))
     Console().print(table)
     typer.echo(
-        "Beside these: a folder with a subfolder a class, a .csv manifest, an .npz file of MedMNIST, "
+        "Beside these: a folder with one subfolder per class, a .csv manifest, an .npz file of MedMNIST, "
         "vectors:FILE."
     )
 

@@ -126,7 +126,7 @@ def assign_splits(
 def choose_per_class(
     labels: NDArray[np.int64], splits: NDArray[np.str_], per_class: int, seed: int
 ) -> NDArray[np.int64]:
-    """Return the positions to keep: at most ``per_class`` training items a class, all others whole."""
+    """Return the positions to keep: at most ``per_class`` training items per class, all others whole."""
     rng = np.random.default_rng(seed)
     keep = splits != "train"
     for label in np.unique(labels):

@@ -41,7 +41,7 @@ class ClassPosterior(PosteriorReading):
         num_classes: K, at least 2.
         dim: D, the length of an embedding.
         prior: "empirical" (from the current statistics), "improper" (the paper's), or an NIWPrior.
-        memory: the effective number of items a class remembers; None remembers all alike.
+        memory: the effective number of items that a class remembers; None remembers all alike.
         dtype: of the mean and the scatter, torch.float32 or torch.float64.
         structure: of the covariances: "full", "tied" (one for all classes), "lowrank" (rank 8 plus
             diagonal) or "diagonal"; "auto" is full while the state takes up to 64 MB, else lowrank.
@@ -140,7 +140,7 @@ class ClassPosterior(PosteriorReading):
         """Draw ``num`` points from each of ``classes`` (N,): (N, num, D), without gradient.
 
         "normal" is N(E[mu], E[Sigma]); "student_t" the posterior predictive, whose tails are
-        heavier the fewer items a class has. ``noise`` scales the deviation from the mean.
+        heavier the fewer items there are of a class. ``noise`` scales the deviation from the mean.
 
         >>> posterior.sample(torch.tensor([0, 1]), num=5).shape
         torch.Size([2, 5, 2])

@@ -57,7 +57,7 @@ def describe(chosen: dict[str, Any]) -> str:
 def describe_regime(settings: dict[str, Any]) -> str:
     """Return in a few words what makes a comparison's training set or batches special."""
     words = [Path(str(settings["data"])).stem]
-    words += [f"{settings['per_class']} items a class"] if settings.get("per_class") else []
+    words += [f"{settings['per_class']} items per class"] if settings.get("per_class") else []
     words += [f"imbalance 1:{settings['imbalance']:g}"] if settings.get("imbalance") else []
     words += [f"{settings['label_noise']:.0%} wrong labels"] if settings.get("label_noise") else []
     words += [f"without {settings['without']}"] if settings.get("without") else []

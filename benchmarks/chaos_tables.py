@@ -22,6 +22,19 @@ def killed_rows(found: dict[str, Any]) -> list[Row]:
         (f"A comparison killed {compared['kills']} times has the results of an undisturbed one",
          "equal" if compared["tables_equal"] and compared["runs_equal"] else "different",
          compared["tables_equal"] and compared["runs_equal"]),
+        *_file_rows(found),
+    ]  # fmt: skip
+
+
+def _file_rows(found: dict[str, Any]) -> list[Row]:
+    taught, features, fetched = found["teaching"], found["features"], found["downloads"]
+    return [
+        ("Killed `teach` has taught all or nothing", f"{taught['kills'] - taught['wrong']} of "
+         f"{taught['kills']}", not taught["wrong"]),
+        (f"Features killed {features['kills']} times, {features['half_done']} times half done",
+         "equal" if features["equal"] else "different", features["equal"]),
+        ("Killed downloads leave a whole file or none", f"{fetched['kills'] - fetched['wrong']} of "
+         f"{fetched['kills']}", not fetched["wrong"]),
     ]  # fmt: skip
 
 
@@ -58,7 +71,8 @@ def served_rows(found: dict[str, Any]) -> list[Row]:
     wrong = load["wrong_answers"] + load["wrong_after"]
     who = f"{load['clients']} clients and {load['idle_connections']} idle connections"
     return [
-        (f"Errors of {who} in {load['seconds_of_load']} s, {load['reindexed']} reindexes meanwhile",
+        (f"Errors of {who} in {load['seconds_of_load']} s, {load['reindexed']} reindexes meanwhile"
+         f" and {load.get('taught', 0)} lessons",
          f"{load['errors']} of {load['answers']:,}", not load["errors"]),
         ("Answers that differ from those of a search from the shell", f"{wrong}", not wrong),
         ("99th percentile, at most 5 medians", f"{load['p99_over_median']:.1f} medians",

@@ -46,12 +46,12 @@ def drift(updates, seed, memory=None, dtype=torch.float32):
     return {"mean": relative(found[0], mean + 3.0), "scatter": relative(found[1], scatter)}
 
 
-def measure(folder, seed, updates=100_000):
+def measure(folder, seed, updates=1_000_000):
     """All of it, as figures."""
     del folder
     return {
         "updates": updates,
         "float32": drift(updates, seed),
-        "float32_with_memory": {"updates": updates // 10, **drift(updates // 10, seed, memory=50.0)},
-        "float64": {"updates": updates // 10, **drift(updates // 10, seed, dtype=torch.float64)},
+        "float32_with_memory": {"updates": updates // 20, **drift(updates // 20, seed, memory=50.0)},
+        "float64": {"updates": updates // 20, **drift(updates // 20, seed, dtype=torch.float64)},
     }

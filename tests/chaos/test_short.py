@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.chaos import hostile, killed, scarce, served
+from tests.chaos import hostile, killed, killed_files, scarce, served
 from tests.chaos.commands import error_of, run
 from tests.chaos.runs import Made, make_run
 
@@ -32,6 +32,14 @@ def test_a_killed_training_goes_on_or_says_that_nothing_was_kept(tmp_path):
     assert (found["kills"], found["unequal"]) == (1, [])
 
 
+def test_killed_teaching_is_all_or_nothing(made, tmp_path):
+    assert killed_files.kill_teaching(tmp_path, made.run, kills=2, seed=1)["wrong"] == 0
+
+
+def test_killed_downloads_leave_a_whole_file_or_none(tmp_path):
+    assert killed_files.kill_downloads(tmp_path, kills=3, seed=1)["wrong"] == 0
+
+
 @pytest.mark.skipif(not scarce.can_mount(), reason="this machine lets nobody mount a file system")
 def test_a_full_disk_and_a_read_only_one_are_one_line_and_lose_nothing(copied, tmp_path):
     assert scarce.export_in_small_room(tmp_path / "room", copied).startswith("encoder.onnx cannot be written")
@@ -57,6 +65,7 @@ def test_clients_of_every_kind_are_answered_while_the_index_grows(copied, tmp_pa
     assert (found["errors"], found["wrong_answers"], found["wrong_after"]) == (0, 0, 0)
     assert found["exit_code"] == 0
     assert found["reindexed"] >= 1
+    assert found["taught"] >= 2
     assert found["searches"] > 20
 
 

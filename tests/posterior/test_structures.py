@@ -203,7 +203,10 @@ def test_every_structure_is_saved_loaded_copied_and_moved(structure, tmp_path):
 def test_the_state_of_full_has_the_names_it_always_had():
     names = set(torch.nn.ModuleDict({"p": filled("full")}).state_dict())
     expected = {"count", "seen", "item_mean", "item_scatter", "root.lines", "root.scale", "root.used"}
-    assert names == {f"p.{name}" for name in expected | {"sums", "origin", "separation"}}
+    expected |= {"sums", "origin", "separation"}
+    assert names == {f"p.{name}" for name in expected}
+    names = set(ClassPosterior(3, 4).state_dict())
+    assert names == expected | {"mean_rest", "scatter_rest"}
 
 
 @pytest.mark.parametrize("saved", EVERY)
@@ -234,9 +237,11 @@ def test_auto_is_full_while_its_state_fits_into_64_mb_and_then_low_rank():
 
 @pytest.mark.parametrize("structure", EVERY)
 def test_the_bytes_that_are_computed_are_those_that_are_allocated(structure):
-    posterior = ClassPosterior(40, 24, structure=structure)
-    allocated = sum(buffer.numel() * buffer.itemsize for buffer in posterior.buffers())
-    assert bytes_needed(structure, 40, 24, torch.float32) == pytest.approx(allocated, rel=0.05)
+    for memory in (None, 20.0):
+        posterior = ClassPosterior(40, 24, structure=structure, memory=memory)
+        allocated = sum(buffer.numel() * buffer.itemsize for buffer in posterior.buffers())
+        needed = bytes_needed(structure, 40, 24, torch.float32, compensated=memory is None)
+        assert needed == pytest.approx(allocated, rel=0.05)
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers_and_what_would(monkeypatch):
@@ -246,9 +251,9 @@ def test_what_cannot_fit_is_refused_with_the_numbers_and_what_would(monkeypatch)
         match=r"1000000 classes in 128 dimensions need 205 GB with structure='full', more "
         r"than the 8 GB of this machine; structure='lowrank' needs 5.14 GB",
     ):
-        ClassPosterior(1_000_000, 128, structure="full")
+        ClassPosterior(1_000_000, 128, structure="full", memory=20.0)
     with pytest.raises(InputError, match="structure='diagonal' needs"):
-        ClassPosterior(4_000_000, 128)
+        ClassPosterior(4_000_000, 128, memory=20.0)
     with pytest.raises(
         InputError, match=r"the least, structure='tied', needs .* use fewer classes or dimensions"
     ):

@@ -4,6 +4,7 @@ import torch
 from torch import Generator, Tensor
 
 from bayestriplet.posterior.chosen import Chosen, put_, take
+from bayestriplet.posterior.compensated import add_rows_
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows, deviate
 from bayestriplet.posterior.statistics import Addition
@@ -31,7 +32,13 @@ class DiagonalStructure(Structure):
     def add_(self, addition: Addition, total: float) -> None:
         del total
         classes = addition.chosen.classes
-        more = take(self.item_variance, classes) + addition.rows.square().sum(1)
+        squares = addition.rows.square().sum(1)  # (P, D)
+        if self.scatter_rest is not None:
+            add_rows_(
+                self.item_variance, self.scatter_rest, classes, take(self.scatter_rest, classes) + squares
+            )
+            return
+        more = take(self.item_variance, classes) + squares
         put_(self.item_variance, classes, more * addition.factor.unsqueeze(1))
 
     def trace(self, classes: Tensor) -> Tensor:

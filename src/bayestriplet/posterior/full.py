@@ -39,6 +39,10 @@ class FullStructure(Structure):
     def numbers(num_classes: int, dim: int) -> int:
         return num_classes * dim * (dim + lines_of(dim))
 
+    @staticmethod
+    def sums(num_classes: int, dim: int) -> int:
+        return num_classes * dim * dim
+
     def watched(self) -> list[Tensor]:
         return [self.item_scatter]
 
@@ -69,7 +73,7 @@ class FullStructure(Structure):
     def add_(self, addition: Addition, total: float) -> None:
         del total
         self.check()
-        add_to_scatters_(self.item_scatter, addition)
+        add_to_scatters_(self.item_scatter, addition, self.scatter_rest)
         self.root.add_(addition)
         self.note()
 

@@ -4,6 +4,7 @@ import torch
 from torch import Generator, Tensor
 
 from bayestriplet.posterior.chosen import Chosen, put_, take
+from bayestriplet.posterior.compensated import add_rows_
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows, deviate
 from bayestriplet.posterior.statistics import Addition
@@ -41,8 +42,14 @@ class LowRankStructure(Structure):
     def add_(self, addition: Addition, total: float) -> None:
         del total
         classes, rows, keep = addition.chosen.classes, addition.rows, addition.factor
-        diagonal = take(self.item_diagonal, classes) + rows.square().sum(1)
-        put_(self.item_diagonal, classes, diagonal * keep.unsqueeze(1))
+        squares = rows.square().sum(1)  # (P, D)
+        if self.scatter_rest is not None:
+            add_rows_(
+                self.item_diagonal, self.scatter_rest, classes, take(self.scatter_rest, classes) + squares
+            )
+        else:
+            diagonal = take(self.item_diagonal, classes) + squares
+            put_(self.item_diagonal, classes, diagonal * keep.unsqueeze(1))
         factor = take(self.item_factor, classes)
         for part in torch.split(rows, ROWS_AT_A_TIME, 1):
             factor = leading_rows(torch.cat([factor, part], 1), self.item_factor.shape[1])

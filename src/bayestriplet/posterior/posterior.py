@@ -121,7 +121,7 @@ class ClassPosterior(PosteriorReading):
             if self.judges:
                 means = take(self.item_mean, classes)
                 remember_(self.separation, separation_of(items, means, groups.line, old > 0))
-            addition = add_to_means_(old, self.item_mean, items, groups, self.memory)
+            addition = add_to_means_(old, self.item_mean, items, groups, self.memory, self.mean_rest)
             self.structure.add_(addition, total)
             self._mirror.write((self.count, self.seen), chosen, addition.count, more)
             after = self._sums(classes)

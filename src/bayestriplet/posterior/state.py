@@ -32,6 +32,7 @@ class PosteriorState(nn.Module):
     count: Tensor  # (K,) effective count, float64
     seen: Tensor  # (K,) items ever seen, int64
     item_mean: Tensor  # (K, D)
+    mean_rest: Tensor | None  # (K, D) what rounding took from it: in float32, where nothing is forgotten
     sums: Tensor  # (D + 4,) float64, see sums.py
     origin: Tensor  # (D,) float64
     separation: Tensor  # () float64, see separation.py; brought up to date where somebody needs it
@@ -58,7 +59,8 @@ class PosteriorState(nn.Module):
         self.memory = None if memory is None else check_number("memory", memory, above=0)
         if dtype not in (torch.float32, torch.float64):
             raise InputTypeError(f"dtype must be torch.float32 or torch.float64; got {dtype}")
-        chosen = choose_structure(structure, num_classes, dim, dtype)
+        compensated = self.memory is None and dtype == torch.float32
+        chosen = choose_structure(structure, num_classes, dim, dtype, compensated)
         self._set_prior(prior, dtype)
         self.register_buffer("count", torch.zeros(num_classes, dtype=torch.float64))
         self.register_buffer("seen", torch.zeros(num_classes, dtype=torch.int64))
@@ -70,6 +72,10 @@ class PosteriorState(nn.Module):
         square = torch.full((num_classes,), torch.inf, dtype=dtype)
         self.register_buffer("mean_square", square, persistent=False)
         self.structure = STRUCTURES[chosen](num_classes, dim, dtype)
+        self.register_buffer("mean_rest", None)
+        if compensated:
+            self.mean_rest = torch.zeros_like(self.item_mean)
+            self.structure.compensate()
         self._mirror, self._given = Mirror(), Mirror()
         self._everyone: list[Chosen] = []
         self._noted = Noted()
@@ -138,8 +144,15 @@ class PosteriorState(nn.Module):
             self.origin.copy_(self.count @ self.item_mean.double() / self.count.sum().clamp_min(TINY))
             self.sums.copy_(self._sums(everyone))
             self.note_squares(everyone)
+            for rest in self._rests().values():
+                rest.zero_()
             self._is_empty = False
             self.note()
+
+    def _rests(self) -> dict[str, Tensor]:
+        """Return what rounding took from sums, by the names in a state."""
+        kept = {"mean_rest": self.mean_rest, "scatter_rest": self.structure.scatter_rest}
+        return {name: rest for name, rest in kept.items() if rest is not None}
 
     def _sums(self, classes: Tensor) -> Tensor:
         """Return what distinct, ascending classes (P,) add to the sums."""
@@ -177,6 +190,11 @@ class PosteriorState(nn.Module):
                     f"the state is of structure={kind.name!r} and this posterior has "
                     f"structure={self.structure.name!r}: make one with structure={kind.name!r}"
                 )
+        for name in ("mean_rest", "scatter_rest"):
+            if name not in self._rests():
+                state_dict.pop(prefix + name, None)
+            else:  # a state from before they were kept
+                state_dict.setdefault(prefix + name, torch.zeros_like(self._rests()[name]))
         for name in list(state_dict):
             if name.startswith(prefix) and name.removeprefix(prefix).split(".")[0] in self.structure_names():
                 state_dict[prefix + INSIDE + name.removeprefix(prefix)] = state_dict.pop(name)
@@ -216,8 +234,11 @@ class PosteriorState(nn.Module):
 def _after_load(posterior: PosteriorState, _: object) -> None:
     """Compute what was not saved, once the structure is loaded too."""
     sums, origin = posterior.sums.clone(), posterior.origin.clone()
+    rests = {name: rest.clone() for name, rest in posterior._rests().items()}
     posterior._noted.versions = None
     posterior.refresh()
+    for name, rest in posterior._rests().items():
+        rest.copy_(rests[name])
     if not posterior._sums_missing:  # to the last bit those that a training goes on with
         posterior.sums.copy_(sums)
         posterior.origin.copy_(origin)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayestriplet.posterior.chosen import Chosen, put_, take
+from bayestriplet.posterior.compensated import add_rows_, sum_of
 from bayestriplet.posterior.grouping import Grouping, group_rows
 from bayestriplet.posterior.host import kind_of, read, send
 from bayestriplet.posterior.latest import Latest
@@ -146,15 +147,18 @@ def _row_weights(before: NDArray[np.float64], size: NDArray[np.int64], width: in
 
 
 def add_to_means_(
-    old: NDArray[np.float64], mean: Tensor, items: Tensor, groups: Grouping, memory: float | None
-) -> Addition:
+    old: NDArray[np.float64], mean: Tensor, items: Tensor, groups: Grouping, memory: float | None,
+    rest: Tensor | None = None,
+) -> Addition:  # fmt: skip
     """Add items (B, D) of classes with old counts (P,) to means (K, D), in place.
 
     Return what counts and scatters have to add. All is computed relative to the old mean, or to the
-    first item of a class without one, so data far from the origin stay exact.
+    first item of a class without one, so data far from the origin stay exact. With a ``rest`` (K, D) the
+    means are ``mean + rest``, and do not drift.
     """
     count, classes, parts = old, groups.chosen.classes, []
     base = take(mean, classes)  # (P, D)
+    left = None if rest is None else take(rest, classes)  # (P, D)
     whole = groups.spread(items)
     for start in range(0, groups.width, AT_ONCE):
         table = whole[:, start : start + AT_ONCE] if groups.width > AT_ONCE else whole  # (P, n, D)
@@ -163,19 +167,30 @@ def add_to_means_(
             (known,) = send(items, count > 0)
             base = torch.where(known.unsqueeze(1), base, table[:, 0])
         (weights,) = send(items, row_weights(count, size, table.shape[1], items))
-        both = torch.bmm(weights, table - base.unsqueeze(1))  # (P, n + 1, D)
+        shift = table - base.unsqueeze(1)  # (P, n, D)
+        both = torch.bmm(weights, shift if left is None else shift - left.unsqueeze(1))  # (P, n + 1, D)
         parts.append(both[:, :-1])
-        base, count = base + both[:, -1], count + size
+        base, left = (base + both[:, -1], None) if left is None else sum_of(base, both[:, -1] + left)
+        count = count + size
     put_(mean, classes, base)
+    if rest is not None and left is not None:
+        put_(rest, classes, left)
     keep = np.ones_like(count) if memory is None else memory / np.maximum(count, memory)
     return Addition(
         groups.chosen, groups.size, parts[0] if len(parts) == 1 else torch.cat(parts, 1), keep, count
     )
 
 
-def add_to_scatters_(scatter: Tensor, addition: Addition) -> None:
-    """Add an addition's rows to scatters (K, D, D) and let them forget, in place."""
-    own, rows, classes = take(scatter, addition.chosen.classes), addition.rows, addition.chosen.classes
+def add_to_scatters_(scatter: Tensor, addition: Addition, rest: Tensor | None = None) -> None:
+    """Add an addition's rows to scatters (K, D, D) and let them forget, in place.
+
+    With a ``rest`` (K, D, D), for those who forget nothing, the scatters do not drift.
+    """
+    rows, classes = addition.rows, addition.chosen.classes
+    if rest is not None:
+        add_rows_(scatter, rest, classes, torch.baddbmm(take(rest, classes), rows.mT, rows))
+        return
+    own = take(scatter, classes)
     keep = addition.keep
     if (keep == keep[0]).all():
         own.baddbmm_(rows.mT, rows, beta=float(keep[0]), alpha=float(keep[0]))

@@ -22,11 +22,25 @@ class Structure(nn.Module):
     name: ClassVar[str]
     own_state: ClassVar[str]  # the tensor that only this structure saves
     pooled: ClassVar[bool] = False  # whether the traces of the classes depend on each other
+    scatter_rest: Tensor | None  # what rounding took from the sums, where it is kept
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+        self.register_buffer("scatter_rest", None)
+
+    def compensate(self) -> None:
+        """Keep what rounding takes from the sums from now on; only for those that forget nothing."""
+        self.scatter_rest = torch.zeros_like(self.watched()[0])
 
     @staticmethod
     def numbers(num_classes: int, dim: int) -> int:
         """Return how many numbers it keeps, count and mean apart."""
         raise NotImplementedError
+
+    @staticmethod
+    def sums(num_classes: int, dim: int) -> int:
+        """Return how many of these are sums over items, whose remainders can be kept."""
+        return num_classes * dim
 
     def note(self) -> None:
         """Remember that all it keeps belongs together as it is now."""

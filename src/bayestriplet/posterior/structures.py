@@ -22,21 +22,32 @@ PREFERRED = ("full", "lowrank", "diagonal", "tied")
 DENSE_UP_TO = 2**30  # bytes of covariance matrices that are made at once
 
 
-def bytes_needed(structure: str, num_classes: int, dim: int, dtype: torch.dtype) -> int:
-    """Return the bytes of a posterior's state: counts, means, and what its structure keeps."""
-    kept = STRUCTURES[structure].numbers(num_classes, dim) + num_classes * dim
+def bytes_needed(
+    structure: str, num_classes: int, dim: int, dtype: torch.dtype, compensated: bool = False
+) -> int:
+    """Return the bytes of a posterior's state: counts, means, what its structure keeps, and remainders."""
+    kind, means = STRUCTURES[structure], num_classes * dim
+    kept = kind.numbers(num_classes, dim) + means
+    if compensated:
+        kept += kind.sums(num_classes, dim) + means
     return kept * dtype.itemsize + 16 * num_classes + 8 * (dim + 4)
 
 
-def choose_structure(structure: str, num_classes: int, dim: int, dtype: torch.dtype) -> str:
-    """Return the name of the structure to use; raise where its state cannot fit into memory."""
+def choose_structure(
+    structure: str, num_classes: int, dim: int, dtype: torch.dtype, compensated: bool = False
+) -> str:
+    """Return the name of the structure to use; raise where its state cannot fit into memory.
+
+    Remainders do not count for "auto": the structure does not depend on them.
+    """
     check_choice("structure", structure, CHOICES)
     if structure == "auto":
         fits = bytes_needed("full", num_classes, dim, dtype) <= FULL_UP_TO
         structure = "full" if fits else "lowrank"
-    needed, memory = bytes_needed(structure, num_classes, dim, dtype), memory_of_machine()
+    needed = bytes_needed(structure, num_classes, dim, dtype, compensated)
+    memory = memory_of_machine()
     if memory is not None and needed > memory:
-        sizes = {name: bytes_needed(name, num_classes, dim, dtype) for name in STRUCTURES}
+        sizes = {name: bytes_needed(name, num_classes, dim, dtype, compensated) for name in STRUCTURES}
         fitting = [name for name in PREFERRED if sizes[name] <= memory]
         best = fitting[0] if fitting else min(sizes, key=lambda name: sizes[name])
         advice = (

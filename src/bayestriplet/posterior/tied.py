@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from bayestriplet.posterior.chosen import Chosen
+from bayestriplet.posterior.compensated import sum_of
 from bayestriplet.posterior.priors import NIWPosterior
 from bayestriplet.posterior.root import square_root
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows
@@ -34,11 +35,22 @@ class TiedStructure(Structure):
         del num_classes
         return dim * dim
 
+    @staticmethod
+    def sums(num_classes: int, dim: int) -> int:
+        del num_classes
+        return dim * dim
+
     def watched(self) -> list[Tensor]:
         return [self.pooled_scatter]
 
     def add_(self, addition: Addition, total: float) -> None:
         rows = addition.rows.flatten(0, 1)  # (P n, D)
+        if self.scatter_rest is not None:
+            more = torch.addmm(self.scatter_rest, rows.mT, rows)
+            total_scatter, left = sum_of(self.pooled_scatter, more)
+            self.pooled_scatter.copy_(total_scatter)
+            self.scatter_rest.copy_(left)
+            return
         gone = float(((1 - addition.keep) * addition.total).sum()) / max(total, TINY)
         self.pooled_scatter.addmm_(rows.mT, rows).mul_(1 - gone)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ from bayestriplet.retrieval.conditions import FILTERS, Condition, Where, in_word
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Hit, Item, Rows, Vectors
-from bayestriplet.retrieval.live import LivePredictive, describe_vectors, novelty_words
+from bayestriplet.retrieval.live import LivePredictive, describe_vectors, look_at, novelty_words
 from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries, thumbnails_of
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
@@ -109,7 +110,8 @@ class Index:
         """Return queries as vectors; where items are vectors, also an item of the index by its id."""
         if self.encoder.info.inputs:
             return read_vector_queries(self.encoder, queries, self.store)
-        return read_queries(self.encoder, queries)
+        found = read_queries(self.encoder, queries)
+        return replace(found, looks=look_at(self.predictive, found.pixels))
 
     def check_search(self, k: int, where: Where | None = None, exclude_group: str | None = None) -> None:
         """Raise if nothing can be searched, or not in this way."""
@@ -141,7 +143,7 @@ class Index:
         if where and not any(found):
             self._check_fulfilled(queries.vectors[:1], read_conditions(where))
         predictive = self.predictive
-        answers, said_of = [], describe_vectors(predictive, queries.vectors)
+        answers, said_of = [], describe_vectors(predictive, queries.vectors, queries.looks)
         words = novelty_words(predictive, "vector" if self.encoder.info.inputs else "image")
         for name, hits, said in zip(queries.names, found, said_of, strict=True):
             neighbours = make_neighbours(hits)

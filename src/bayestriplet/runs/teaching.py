@@ -17,7 +17,7 @@ from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats
 from bayestriplet.runs.tensors import check_format, read_tensors, write_tensors
 
-FORMAT = "1"
+FORMAT, FORMATS = "2", ("1", "2")  # what is written, and what is read
 READING = {"memory": 30.0, "weight": 3.0, "floor": 0.1}  # of runs that do not say how they are read
 GROWTH = 10.0  # examples at which half of a new class's sharpening and contrast is reached
 LEAST_WEIGHT = 3.0  # examples that the prior of a new class counts for, where nothing was fitted
@@ -107,7 +107,7 @@ class Teaching:
     def load(cls, path: Path) -> "Teaching":
         """Read a teaching.safetensors."""
         tensors, metadata = read_tensors(path, "what a run expects of new classes")
-        check_format(path, metadata, (FORMAT,))
+        check_format(path, metadata, FORMATS)
         try:
             numbers = json.loads(metadata["numbers"])
             background = None

@@ -33,8 +33,8 @@ def accuracy_table(sets: dict[str, Any]) -> str:
 
 
 def novelty_table(sets: dict[str, Any]) -> str:
-    """Return the AUROC of new classes by three scores, and in how many encoders odd pictures are flagged."""
-    ways = ("posterior", "plain score", "nearest item")
+    """Return the AUROC of new classes by four scores, and how many of the odd pictures are flagged."""
+    ways = ("posterior", "vector alone", "plain score", "nearest item")
     table = [["data", *(f"AUROC, {way}" for way in ways), *(f"{kind} flagged" for kind in KINDS)]]
     for name, encoders in sets.items():
         aurocs = [f"{_mean(encoders, lambda one, way=way: one['novelty']['auroc'][way]):.3f}" for way in ways]

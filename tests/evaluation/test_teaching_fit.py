@@ -7,7 +7,7 @@ import torch
 from bayestriplet import ClassPosterior
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.predictive_of import fit_predictive
-from bayestriplet.evaluation.teaching_fit import SHARE, fit_teaching, pooled_statistics
+from bayestriplet.evaluation.teaching_fit import SHARE, Episode, Odds, fit_teaching, pooled_statistics
 from bayestriplet.runs.statistics import Statistics
 from bayestriplet.runs.teaching import NewClasses, Teaching
 
@@ -51,6 +51,29 @@ def test_without_held_out_classes_the_constants_hold_and_nothing_is_said_to_be_m
     found = fitted(1.0, new_classes=2)[0]  # two are too few
     assert found.new == NewClasses()
     assert (found.evidence.auroc, found.background.share) == (None, SHARE)
+
+
+def test_the_loss_that_is_least_is_that_of_the_probabilities_but_for_what_old_items_lose_among_old_classes():
+    rng = np.random.default_rng(0)
+    old, new = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))  # log densities of 4 old items, then 3 new
+    labels, evidence = np.array([0, 1, 0]), np.log(np.exp(old).mean(1))
+    asked = Embedded(np.zeros((3, 1), np.float32), labels)
+    episode = Episode(Statistics.zeros(2, 1), asked, evidence[4:])
+    found = Odds.of(new - np.log(2), evidence[:4], episode).loss(1.5, 0.3 + np.log(2 / 3))
+    total = 0.0
+    for i in range(7):
+        odds = 2 / 3 * (np.exp(new[i]).mean() / np.exp(old[i]).mean()) ** 1.5 * np.exp(0.3)
+        if i < 4:
+            total -= np.log(1 / (1 + odds)) / 4
+        else:
+            own = np.exp(new[i, labels[i - 4]]) / np.exp(new[i]).sum()
+            total -= np.log(odds / (1 + odds) * own) / 3
+    assert found == pytest.approx(total / 2)
+
+
+def test_a_file_of_the_earlier_formula_is_read_with_the_constants():
+    assert NewClasses.read({"widening": 2.0, "weight": 3.0, "offset": 0.5, "sharpening": 1.0}) == NewClasses()
+    assert NewClasses.read({"widening": 2.0, "contrast": 1.0}).widening == 2.0
 
 
 def test_pooled_statistics_have_the_counts_means_and_summed_scatter_of_all_classes():

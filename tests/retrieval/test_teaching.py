@@ -2,6 +2,7 @@
 
 import shutil
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,58 @@ def test_percentages_stay_those_of_the_validation_items(run, trained):
     np.testing.assert_allclose(kept, np.sort(predictive.novelty_scores(validation)))
     rows = [i for i, name in enumerate(trained[2]) if name not in "678"]
     assert 30 < np.median(run.novelty(run.encode(trained[1][rows]))) < 70
+
+
+def test_a_taught_class_widens_what_pictures_look_like_and_percentages_stay_true(run, trained):
+    white = np.full((3, 8, 8, 1), 255, np.uint8)
+    white[1, 0, 0], white[2, 7, 7] = 250, 245
+    rows = [i for i, name in enumerate(trained[2]) if name not in "678"]
+    before = run.novelty(trained[1][rows])
+    assert run.novelty(white).min() > 99
+    assert 30 < np.median(before) < 70
+    run.teach(white[:2], "blank")
+    assert run.novelty(white[2:])[0] < 99
+    after = run.novelty(trained[1][rows])
+    assert 30 < np.median(after) < 70
+    teacher = Teacher(run.folder, run.encoder)
+    kept = open_teaching(run.folder, run.encoder.fingerprint, {})
+    predictive = open_predictive(run.folder, run.encoder.fingerprint)
+    scores = predictive.novelty_scores(kept.validation, kept.looks.astype(np.float64))
+    np.testing.assert_allclose(teacher.read().pictured, np.sort(scores), rtol=1e-9)
+    looks = predictive.look(white[:1])
+    teacher.undo(run.encode(white[:1]), ["blank"], looks)
+    assert teacher.read().looks.count.tolist() == [1.0]
+    run.forget("blank")
+    np.testing.assert_array_equal(run.novelty(trained[1][rows]), before)
+
+
+def test_a_picture_is_as_novel_in_a_search_a_table_a_suggestion_and_python(run, trained, tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(folder / "black.png")
+    Image.fromarray(trained[1][0, ..., 0]).save(folder / "digit.png")
+    index = bt.Index.open(run.path)
+    index.add(list(trained[1][:5]))
+    files = [folder / "black.png", folder / "digit.png"]
+    found = run.novelty(files)
+    assert found[0] > 99 > found[1]
+    assert [one.novelty for one in index.search(files, k=1)] == pytest.approx(found)
+    assert [one.novelty for one in index.search(files, k=1, exclude_group="own")] == pytest.approx(found)
+    assert run.predict(str(folder)).novelty == pytest.approx(found)
+    rows = suggest(run.encoder, open_predictive(run.folder, run.encoder.fingerprint), str(folder), 2).rows
+    assert sorted(one.novelty for one in rows) == pytest.approx(sorted(found))
+    vectors = run.encode(files)  # tell nothing of how the pictures look
+    assert [one.novelty for one in index.search(vectors, k=1)] == pytest.approx(run.novelty(vectors))
+
+
+def test_a_run_that_kept_nothing_of_how_pictures_look_goes_by_their_vectors(run, trained):
+    teaching = open_teaching(run.folder, run.encoder.fingerprint, {})
+    replace(teaching, appearance=None, looks=None, pictured=np.empty(0)).save(run.folder.teaching)
+    pictures = trained[1][:20]
+    np.testing.assert_array_equal(run.novelty(pictures), run.novelty(run.encode(pictures)))
+    run.teach(*examples(trained, "6", 5))
+    assert not Teacher(run.folder, run.encoder).read().looks.count.any()
+    np.testing.assert_array_equal(run.novelty(pictures), run.novelty(run.encode(pictures)))
 
 
 def test_more_examples_of_a_trained_class_enter_its_statistics_and_undo_takes_them_out(run, trained):

@@ -1,12 +1,14 @@
 """Statistics of classes in NumPy, against slow loops and scipy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import psi
 from scipy.stats import multivariate_t
 
 from bayestriplet.runs.background import FREEDOM, Background
-from bayestriplet.runs.lessons import new_scale
+from bayestriplet.runs.lessons import Lessons, contrast_of, new_scale
 from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import digamma
 from bayestriplet.runs.teaching import GROWTH, NewClasses
@@ -81,16 +83,35 @@ def test_digamma_is_that_of_scipy():
     np.testing.assert_allclose([digamma(x) for x in values], psi(values), rtol=1e-12)
 
 
-def test_a_new_class_enters_by_the_share_of_its_entropy_and_its_temperature_that_examples_warrant():
+def test_a_new_class_enters_by_a_share_of_its_entropy_and_the_temperature_that_examples_warrant():
     new = NewClasses(4.0, 0.0, 0.6, 0.5)
     count, entropy, old = np.array([1.0, 10.0, 1e9]), np.array([-3.0, 2.0, 7.0]), -5.0
     heat, level = new_scale(new, count, entropy, old)
     density = -entropy  # an item as ordinary as the class expects
     for i, n in enumerate(count):
-        share = 0.6 + 0.4 * n / (n + GROWTH)
         # Its score is what such an item of a trained class has, but for the part that is not made up for.
-        assert density[i] / heat[i] + level[i] == pytest.approx(-share * old - (1 - share) * entropy[i])
+        assert density[i] / heat[i] + level[i] == pytest.approx(-0.6 * old - 0.4 * entropy[i])
+        assert contrast_of(replace(new, contrast=3.0), count)[i] == pytest.approx(1 + 2 * n / (n + GROWTH))
     assert heat == pytest.approx([1 - 0.5 / 11, 0.75, 0.5])
+
+
+def test_the_odds_of_new_classes_are_raised_to_their_contrast_and_the_class_prior_is_not():
+    rng = np.random.default_rng(0)
+    density, prior = np.exp(rng.normal(size=(30, 5))), np.array([0.1, 0.3, 0.2, 0.15, 0.25])
+    contrast, bias = np.array([np.nan, 1.7, 1.7]), np.array([0.0, 0.4, 0.4])  # class 1 was trained, too
+    columns, none = np.array([1, 3, 4]), np.zeros(0)
+    found = Lessons(columns, None, none, none, none, contrast, bias).weigh(
+        np.log(density * prior), np.log(prior)
+    )
+    old, new = prior[:3].sum(), prior[3:].sum()
+    for i in range(30):
+        of_old = sum(density[i, k] * prior[k] for k in range(3)) / old
+        of_new = sum(density[i, k] * prior[k] for k in (3, 4)) / new
+        odds = new / old * (of_new / of_old) ** 1.7 * np.exp(0.4)
+        chance = np.exp(found[i]) / np.exp(found[i]).sum()
+        assert chance[3:].sum() / chance[:3].sum() == pytest.approx(odds)
+        np.testing.assert_allclose(chance[:3] / chance[0], density[i, :3] * prior[:3] / (density[i, 0] * 0.1))
+        assert chance[3] / chance[4] == pytest.approx(density[i, 3] * 0.15 / (density[i, 4] * 0.25))
 
 
 def test_the_background_is_a_t_over_all_items_and_its_tail_counts_beyond_the_held_out_items():

@@ -5,6 +5,7 @@ import shutil
 import threading
 
 import pytest
+from PIL import Image
 
 from bayestriplet.retrieval.teaching import Teacher
 from tests.service.servers import Server, save_scan
@@ -49,6 +50,20 @@ def test_a_taught_picture_is_in_the_next_answer_and_gone_when_undone(taught, tmp
     assert status == 200
     assert "wedge" not in [one["name"] for one in found["classes"]]
     assert replay_of(taught, 7, tmp_path)["probabilities"] == before["probabilities"]
+
+
+def test_a_replay_says_how_its_picture_looks_and_teaches_that_too(taught, tmp_path):
+    picture = tmp_path / "white.png"
+    Image.new("L", (8, 8), 255).save(picture)
+    first = taught.search(picture.read_bytes(), headers=HEADERS, k=1)[1]
+    again = taught.search(headers=HEADERS, replay=first["replay"], k=1)[1]
+    assert again["novelty"] == first["novelty"] > 99
+    teach(taught, {"label": "blank", "replays": [first["replay"]]})
+    assert Teacher.open(taught.run).read().looks.count.tolist() == [1.0]
+    assert taught.search(picture.read_bytes(), headers=HEADERS, k=1)[1]["novelty"] < 99
+    teach(taught, {"label": "blank", "replays": [first["replay"]], "undo": True})
+    assert not taught.run.joinpath("taught.safetensors").exists()
+    assert taught.search(picture.read_bytes(), headers=HEADERS, k=1)[1]["novelty"] == first["novelty"]
 
 
 def test_two_who_teach_at_once_lose_nothing(taught, tmp_path):

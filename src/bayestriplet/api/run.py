@@ -15,7 +15,7 @@ from bayestriplet.config import TrainConfig
 from bayestriplet.errors import StateError
 from bayestriplet.report.answers import SearchResult
 from bayestriplet.retrieval.encoder import OnnxEncoder
-from bayestriplet.retrieval.encoding import encode_images
+from bayestriplet.retrieval.encoding import encode_and_look, encode_images
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.indexing import Change
 from bayestriplet.retrieval.predictions import Embedding, Predictions, embed_images, predict_images
@@ -115,13 +115,20 @@ class Run:
         """
         return self._predictive().probabilities(vectors)
 
-    def novelty(self, vectors: ArrayLike) -> NDArray[np.float64]:
-        """Return the percentage (N,) of held-out items that are less novel than each vector (N, D).
+    def novelty(self, given: Any) -> NDArray[np.float64]:
+        """Return the percentage (N,) of held-out items that are less novel than each of some images.
 
-        >>> run.novelty(run.encode("query.png")).shape
+        Images are whatever :meth:`encode` takes. Of vectors (N, D) that it returned, novelty is known without
+        how the images look.
+
+        >>> run.novelty("query.png").shape
         (1,)
         """
-        return self._predictive().novelty(vectors)
+        predictive = self._predictive()
+        array = given if isinstance(given, np.ndarray) else None
+        if self.encoder.info.inputs or (array is not None and array.dtype != np.uint8):
+            return predictive.novelty(given)
+        return predictive.novelty(*encode_and_look(self.encoder, given, predictive))
 
     def teach(
         self, images: Any, labels: str | Sequence[str] | None = None, *, on_event: OnEvent = ignore
@@ -140,8 +147,9 @@ class Run:
         teacher = Teacher(self.folder, self.encoder)
         if labels is None:
             return teacher.teach_set(str(images), progress=as_progress(on_event))
-        vectors = self.encode(images, on_event)
-        return teacher.teach(vectors, [labels] * len(vectors) if isinstance(labels, str) else list(labels))
+        vectors, looks = encode_and_look(self.encoder, images, teacher.trained, as_progress(on_event))
+        names = [labels] * len(vectors) if isinstance(labels, str) else list(labels)
+        return teacher.teach(vectors, names, looks=looks)
 
     def forget(self, name: str) -> int:
         """Take out what was taught of a class, never what was trained; return how many examples.

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from bayestriplet.evaluation.calibration import auroc
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.runs.background import Background
-from bayestriplet.runs.lessons import new_scale
+from bayestriplet.runs.lessons import contrast_of, new_scale
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats
-from bayestriplet.runs.teaching import MOST, READING, Evidence, NewClasses, Teaching
+from bayestriplet.runs.teaching import READING, Evidence, NewClasses, Teaching, spread_rows
 
 SHOTS = (1, 5, 20)  # examples that new classes are fitted with
 WAYS = 20  # classes of an episode, at most
@@ -25,6 +25,7 @@ WIDENING = (0.5, 1.0, 2.0, 4.0, 8.0)
 WEIGHT = (3.0, 10.0, 30.0, 100.0)
 OFFSET = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARPENING = (0.5, 0.7, 1.0)
+CONTRAST, BIAS = (1.0, 1.4, 1.8, 2.5), (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +49,14 @@ def fit_teaching(predictive: Predictive, train: Embedded, known: Embedded, new: 
     # Training items flatter the trained classes, but stand in for validation items where there are none.
     base = known if len(known.labels) else train
     if (episodes := draw_episodes(predictive, new)) and len(base.labels):
-        rows = np.linspace(0, len(base.labels) - 1, min(QUERIES, len(base.labels))).astype(np.int64)
-        found = fit_new_classes(predictive, prior, chosen["memory"], base.take(rows), episodes)
+        some = base.take(spread_rows(len(base.labels), QUERIES))
+        found = fit_new_classes(predictive, prior, chosen["memory"], some, episodes)
     background = Background.of(statistics, chosen["floor"], SHARE)
     of_known, of_new = (_Scores.of(predictive, background, items) for items in (known, new))
     background = background.with_tail(of_known.surprise)
     background, score = _choose_share(background, of_known, of_new, len(np.unique(new.labels)))
     held_out = background.score(of_known.plain, of_known.surprise)
-    kept = np.linspace(0, len(known.labels) - 1, min(MOST, len(known.labels))).astype(np.int64)
+    kept = spread_rows(len(known.labels))
     classes = len(np.unique(new.labels)) if score is not None else 0
     return Teaching(
         predictive.encoder, prior, chosen["memory"], found, background, known.vectors[kept],
@@ -112,31 +113,52 @@ def fit_new_classes(
     """Return the reading of new classes with the least log loss; old and new items weigh alike."""
     trained = np.isfinite(predictive.log_prior)
     entropy = float(predictive.students.entropy[trained].mean())
-    own = predictive.log_probabilities(base.vectors)[np.arange(len(base.labels)), base.labels]
     evidence = -predictive.novelty_scores(base.vectors)
-    log_prior, best = -np.log(trained.sum()), (np.inf, NewClasses())
+    prior_odds = [np.log(len(one.statistics.count) / trained.sum()) for one in episodes]
+    best = np.inf, NewClasses()
     for widening, weight in product(WIDENING, WEIGHT):
         read = [one.statistics.students(prior.wider(widening, weight), memory) for one in episodes]
         both = [np.concatenate([base.vectors, one.queries.vectors]).astype(np.float64) for one in episodes]
         densities = [s.log_density(x, np.arange(len(s.freedom))) for s, x in zip(read, both, strict=True)]
         for offset, sharpening in product(OFFSET, SHARPENING):
-            new, loss = NewClasses(widening, weight, offset, sharpening), 0.0
+            new, odds = NewClasses(widening, weight, offset, sharpening), []
             for one, students, density in zip(episodes, read, densities, strict=True):
                 heat, level = new_scale(new, one.statistics.count, students.entropy, entropy)
-                scores = (density / heat + level) / predictive.temperature + log_prior
-                loss += _loss(scores, own, evidence, one)
-            best = min(best, (loss, new), key=lambda pair: pair[0])
+                scores = (density / heat + level) / predictive.temperature - np.log(len(heat))
+                odds.append(Odds.of(scores, evidence, one))
+            for contrast, bias in product(CONTRAST, BIAS):
+                new = replace(new, contrast=contrast, bias=bias)
+                losses = (
+                    found.loss(contrast_of(new, one.statistics.count[:1])[0], bias + level)
+                    for found, one, level in zip(odds, episodes, prior_odds, strict=True)
+                )
+                best = min(best, (sum(losses), new), key=lambda pair: pair[0])
     return best[1]
 
 
-def _loss(scores: Floats, own: Floats, evidence: Floats, episode: Episode) -> float:
-    """Return the mean log loss of old items, with log probabilities ``own`` among old classes, and of new."""
-    old, new = scores[: len(own)], scores[len(own) :]
-    labels = episode.queries.labels
-    total = np.logaddexp(evidence, np.logaddexp.reduce(old, 1))
-    of_old = (total - evidence - own).mean()
-    total = np.logaddexp(episode.old, np.logaddexp.reduce(new, 1))
-    return float(of_old + (total - new[np.arange(len(labels)), labels]).mean()) / 2
+@dataclass(frozen=True, eq=False)
+class Odds:
+    """The log odds of new classes against old ones by their densities, and what a new item's label adds."""
+
+    old: Floats  # of old items
+    new: Floats  # of new ones
+    rest: float  # mean log loss of new items among new classes alone
+
+    @classmethod
+    def of(cls, scores: Floats, evidence: Floats, episode: Episode) -> "Odds":
+        """Return those of an episode; ``scores`` of new classes are of old items, then of its queries."""
+        total, labels = np.logaddexp.reduce(scores, 1), episode.queries.labels
+        number = len(evidence)
+        own = scores[number:][np.arange(len(labels)), labels]
+        return cls(
+            total[:number] - evidence, total[number:] - episode.old, float((total[number:] - own).mean())
+        )
+
+    def loss(self, contrast: float, level: float) -> float:
+        """Return the mean log loss of old and of new items, up to what old items lose among old classes."""
+        of_old, of_new = (np.logaddexp(0.0, sign * (contrast * odds + level)).mean()
+                          for sign, odds in ((1, self.old), (-1, self.new)))  # fmt: skip
+        return float(of_old + of_new + self.rest) / 2
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.finding import check_fulfilled, find_others
 from bayestriplet.retrieval.indexing import Change, ChangedRows
 from bayestriplet.retrieval.items import Rows
-from bayestriplet.retrieval.live import LivePredictive, describe_vectors, novelty_words
+from bayestriplet.retrieval.live import LivePredictive, describe_vectors, look_at, novelty_words
 from bayestriplet.retrieval.opening import open_set, open_split
 from bayestriplet.retrieval.queries import Queries, read_queries, thumbnails_of
 from bayestriplet.retrieval.sets import SetChange, choose_set, emptied, locate, relatives
@@ -134,7 +135,8 @@ class Index:
         """
         if self.encoder.info.inputs:
             return read_vector_queries(self.encoder, queries, self.store)
-        return read_queries(self.encoder, queries)
+        found = read_queries(self.encoder, queries)
+        return replace(found, looks=look_at(self.predictive, found.pixels))
 
     def check_search(self, k: int, where: Where | None = None, exclude_group: str | None = None) -> None:
         """Raise if nothing can be searched, or not in this way.
@@ -178,7 +180,7 @@ class Index:
         if where and not any(found):
             check_fulfilled(self.store, queries.vectors[:1], read_conditions(where), self.encoder.classes)
         predictive = self.predictive
-        answers, said_of = [], describe_vectors(predictive, queries.vectors)
+        answers, said_of = [], describe_vectors(predictive, queries.vectors, queries.looks)
         words = novelty_words(predictive, "vector" if self.encoder.info.inputs else "image")
         for name, hits, said in zip(queries.names, found, said_of, strict=True):
             neighbours = make_neighbours(hits)

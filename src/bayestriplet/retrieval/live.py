@@ -1,11 +1,15 @@
 """The predictive of a run as it is now: what is taught meanwhile is known at once."""
 
 import math
+from typing import Any
+
+from numpy.typing import NDArray
 
 from bayestriplet.retrieval.answers import FEW, name_shares
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.students import Floats
 
 Said = tuple[dict[str, float] | None, float | None]
 UNMEASURED = "not measured on held-out classes"
@@ -47,11 +51,28 @@ def novelty_words(predictive: Predictive | None, noun: str) -> tuple[str, str]:
     return against, evidence
 
 
-def describe_vectors(predictive: Predictive | None, vectors: Vectors) -> list[Said]:
-    """Return class probabilities and novelty of every vector (n, D), as far as the run knows."""
+def count_measures(predictive: Predictive | None) -> int:
+    """Return F, how many measures a run has of how a picture looks; 0 where it has none."""
+    return 0 if predictive is None or predictive.appearance is None else predictive.appearance.length
+
+
+def look_at(predictive: Predictive | None, pixels: NDArray[Any] | None) -> Floats | None:
+    """Return how pictures look (n, F), as the run measures that; None for vectors, and where it does not."""
+    if predictive is None or pixels is None or pixels.ndim != 4:
+        return None
+    return predictive.look(pixels)
+
+
+def describe_vectors(
+    predictive: Predictive | None, vectors: Vectors, looks: Floats | None = None
+) -> list[Said]:
+    """Return class probabilities and novelty of every vector (n, D), as far as the run knows.
+
+    ``looks`` (n, F) say how the pictures look that they are of; rows of NaN where that is unknown.
+    """
     if predictive is None:
         return [(None, None)] * len(vectors)
-    shares, novelty = predictive.predict(vectors)  # (n, K), (n,)
+    shares, novelty = predictive.predict(vectors, looks)  # (n, K), (n,)
     return [
         (name_shares(predictive.classes, row), None if math.isnan(value) else value)
         for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)

@@ -17,8 +17,10 @@ from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.items import Vectors
+from bayestriplet.retrieval.live import look_at
 from bayestriplet.retrieval.opening import open_set, read_parts
 from bayestriplet.retrieval.queries import Queries
+from bayestriplet.runs.predictive import Predictive
 
 EMBEDDING_FILES = (".npz", ".parquet")
 
@@ -29,6 +31,8 @@ class Embedding:
 
     images: LabelledImages
     vectors: Vectors
+    looks: NDArray[np.float64] | None = None
+    """(N, F) how the images look, where that was asked for and is known."""
 
     def __str__(self) -> str:
         number, dim = self.vectors.shape
@@ -141,14 +145,16 @@ def check_table_file(path: Path) -> None:
 
 def embed_images(
     encoder: OnnxEncoder, data: str, *, skip_bad: bool = False, follow_links: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | None = None, predictive: Predictive | None = None,
 ) -> Embedding:  # fmt: skip
-    """Return the vectors of a folder, a manifest or a named set."""
+    """Return the vectors of a folder, a manifest or a named set; with a predictive, also how they look."""
     images = open_set(encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
-    vectors = np.empty((len(images), encoder.dim), np.float32)
+    vectors, looks = np.empty((len(images), encoder.dim), np.float32), []
     for part, pixels in read_parts(images, "Encoding", progress):
         vectors[part] = encoder.encode(pixels)
-    return Embedding(images, vectors)
+        if (seen := look_at(predictive, pixels)) is not None:
+            looks.append(seen)
+    return Embedding(images, vectors, np.concatenate(looks) if looks else None)
 
 
 def predict_images(
@@ -156,13 +162,16 @@ def predict_images(
     progress: Progress | None = None,
 ) -> Predictions:  # fmt: skip
     """Return what the run of an index says of a folder, a manifest or a named set."""
-    found = embed_images(index.encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
     predictive = index.predictive
-    said = None if predictive is None else predictive.predict(found.vectors)
+    found = embed_images(
+        index.encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress,
+        predictive=predictive,
+    )  # fmt: skip
+    said = None if predictive is None else predictive.predict(found.vectors, found.looks)
     answers = None
     if index.store.fingerprint() is not None:
         index.check_search(k)
-        answers = tuple(index.ask(Queries(found.images.ids, found.vectors), k))
+        answers = tuple(index.ask(Queries(found.images.ids, found.vectors, looks=found.looks), k))
     return Predictions(
         ids=found.images.ids,
         labels=tuple(found.labels),

@@ -39,19 +39,22 @@ class Queries:
     pixels: NDArray[np.uint8] | None = None
     """(n, size, size, C) as the encoder sees them."""
     paths: tuple[Path, ...] | None = None
+    looks: NDArray[np.float64] | None = None
+    """(n, F) how they look, as the run measures that; rows of NaN where it is unknown."""
 
     def take(self, rows: Sequence[int]) -> "Queries":
-        """Return the names, vectors and hashes of some of them."""
+        """Return the names, vectors, hashes and looks of some of them."""
         hashes = None if self.hashes is None else tuple(self.hashes[i] for i in rows)
-        return Queries(tuple(self.names[i] for i in rows), self.vectors[list(rows)], hashes)
+        looks = None if self.looks is None else self.looks[list(rows)]
+        return Queries(tuple(self.names[i] for i in rows), self.vectors[list(rows)], hashes, looks=looks)
 
     def parts(self, number: int) -> "Iterator[Queries]":
-        """Yield the names, vectors and hashes of so many queries at a time."""
+        """Yield the names, vectors, hashes and looks of so many queries at a time."""
         for start in range(0, len(self.names), number):
             part = slice(start, start + number)
-            yield Queries(
-                self.names[part], self.vectors[part], None if self.hashes is None else self.hashes[part]
-            )
+            hashes = None if self.hashes is None else self.hashes[part]
+            looks = None if self.looks is None else self.looks[part]
+            yield Queries(self.names[part], self.vectors[part], hashes, looks=looks)
 
 
 def read_queries(encoder: OnnxEncoder, given: Any) -> Queries:

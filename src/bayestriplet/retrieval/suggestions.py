@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.retrieval.encoder import OnnxEncoder
+from bayestriplet.retrieval.live import look_at
 from bayestriplet.retrieval.opening import open_set, read_parts
+from bayestriplet.runs.drawn_means import draw_log_joint
 from bayestriplet.runs.predictive import Predictive
 
 DRAWS = 32  # of the class means
@@ -46,7 +48,7 @@ def suggest(
     found: list[Suggestion] = []
     for part, given in read_parts(images, "Looking for images to label", progress):
         vectors = encoder.encode(given)
-        shares, novelty = predictive.predict(vectors)
+        shares, novelty = predictive.predict(vectors, look_at(predictive, given))
         bits = mutual_information(predictive, vectors)
         for row, own, new, told in zip(range(part.start, part.stop), shares, novelty, bits, strict=True):
             best = int(own.argmax())
@@ -70,7 +72,7 @@ def mutual_information(
     out = np.empty(len(vectors))
     for start in range(0, len(vectors), BLOCK):
         part = slice(start, start + BLOCK)
-        joint = predictive.draw_log_joint(vectors[part], DRAWS, rng)  # (S, n, K)
+        joint = draw_log_joint(predictive, vectors[part], DRAWS, rng)  # (S, n, K)
         chance = np.exp(joint - np.logaddexp.reduce(joint, 2)[:, :, None])
         out[part] = _entropy(chance.mean(0)) - _entropy(chance).mean(0)
     return np.maximum(out, 0.0)

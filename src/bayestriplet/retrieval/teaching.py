@@ -13,10 +13,12 @@ from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError, InputTypeError, StateError
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.items import Vectors
+from bayestriplet.retrieval.live import look_at
 from bayestriplet.retrieval.opening import open_set, read_parts
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.posterior import read_posterior
 from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.students import Floats
 from bayestriplet.runs.taught import Taught, check_names, open_taught, writing
 from bayestriplet.runs.teaching import open_teaching
 
@@ -78,10 +80,12 @@ class Teacher:
         """Return what was taught so far."""
         return open_taught(self.run, self.encoder.fingerprint, self.encoder.dim)
 
-    def teach(self, vectors: Vectors, labels: Sequence[str], noun: str = "image") -> Lesson:
-        """Teach the classes of embeddings (n, D)."""
+    def teach(
+        self, vectors: Vectors, labels: Sequence[str], noun: str = "image", looks: Floats | None = None
+    ) -> Lesson:
+        """Teach the classes of embeddings (n, D), whose images look so (n, F)."""
         check_labels(vectors, labels)
-        return self._add(self._nothing().plus(vectors, list(labels)), noun)
+        return self._add(self._nothing().plus(vectors, list(labels), looks), noun)
 
     def teach_set(
         self, data: str, label: str | None = None, *, only_new: bool = False, skip_bad: bool = False,
@@ -99,14 +103,14 @@ class Teacher:
             images, labels = self._without_known(images, labels, data)
         found = self._nothing()
         for part, given in read_parts(images, "Teaching", progress):
-            found = found.plus(self.encoder.encode(given), labels[part])
+            found = found.plus(self.encoder.encode(given), labels[part], look_at(self.trained, given))
         return self._add(found, images.noun)
 
-    def undo(self, vectors: Vectors, labels: Sequence[str]) -> None:
+    def undo(self, vectors: Vectors, labels: Sequence[str], looks: Floats | None = None) -> None:
         """Take out examples that were taught, exact to rounding."""
         check_labels(vectors, labels)
         with writing(self.run):
-            self._write(self.read().minus(vectors, list(labels)))
+            self._write(self.read().minus(vectors, list(labels), looks))
 
     def forget(self, name: str) -> int:
         """Take out what was taught of a class, never what was trained; return how many examples."""
@@ -188,10 +192,10 @@ class Teacher:
             self.run.taught.unlink(missing_ok=True)
             return
         teaching = open_teaching(self.run, self.encoder.fingerprint, self.trained.reading)
-        scores = None
+        scores, pictured = None, None
         if len(teaching.validation):
-            scores = self._with(taught).rescored(teaching, self.trained)
-        replace(taught, held_out=scores).save(self.run.taught)
+            scores, pictured = self._with(taught).rescored(teaching, self.trained)
+        replace(taught, held_out=scores, pictured=pictured).save(self.run.taught)
 
 
 def labels_of(images: LabelledImages, data: str) -> list[str]:

@@ -24,11 +24,32 @@ class Lessons:
     power: Floats  # (P,)
     shift: Floats  # (P,)
     count: Floats  # (P,) items that each counts for
+    contrast: Floats  # (P,) of the odds of new classes; NaN for trained ones
+    bias: Floats  # (P,) of these odds
 
     def log_scores(self, x: Floats) -> Floats:
         """Return what stands in place of log p / T (N, P) for vectors (N, D)."""
         density = self.students.log_density(x, np.arange(len(self.columns)))
         return density * self.power + self.shift
+
+    def weigh(self, joint: Floats, log_prior: Floats) -> Floats:
+        """Return log joints (N, K) with the odds of new classes against old ones as eq. (19a) says.
+
+        Ratios among old classes stay. So do those among new ones with equal numbers of examples.
+        """
+        new = self.columns[self.new]
+        if not len(new):
+            return joint
+        old = np.setdiff1d(np.flatnonzero(np.isfinite(log_prior)), new)
+        odds = _odds(joint, new, old) - _odds(log_prior[None], new, old)  # (N,), by the densities alone
+        out = joint.copy()
+        out[:, new] += (self.contrast[self.new] - 1) * odds[:, None] + self.bias[self.new]
+        return out
+
+    @property
+    def new(self) -> NDArray[np.bool_]:
+        """Which of them were not trained on (P,)."""
+        return ~np.isnan(self.contrast)
 
 
 def make_lessons(
@@ -53,20 +74,33 @@ def make_lessons(
     new = ~old
     heat, level = new_scale(teaching.new, statistics.count[new], students.entropy[new], entropy)
     power[new], shift[new] = 1 / (heat * temperature), level / temperature
-    return Lessons(columns, students, power, shift, np.minimum(statistics.count, teaching.memory))
+    contrast, bias = np.full(len(columns), np.nan), np.zeros(len(columns))
+    contrast[new], bias[new] = contrast_of(teaching.new, statistics.count[new]), teaching.new.bias
+    count = np.minimum(statistics.count, teaching.memory)
+    return Lessons(columns, students, power, shift, count, contrast, bias)
+
+
+def _odds(joint: Floats, new: NDArray[np.int64], old: NDArray[np.int64]) -> Floats:
+    """Return the log odds (N,) of some classes against others."""
+    return np.asarray(
+        np.logaddexp.reduce(joint[:, new], 1) - np.logaddexp.reduce(joint[:, old], 1), np.float64
+    )
 
 
 def new_scale(new: NewClasses, count: Floats, entropy: Floats, old: float) -> tuple[Floats, Floats]:
     """Return t and s (P,): a new class's log density l enters as (l / t + s) / T (docs/method.md, eq. 19).
 
-    l + H, how ordinary an item is for the class, is divided by t. Of the difference between H and the
-    mean entropy of trained classes, a share r is made up for. Both go from their first value to their last as
-    examples come in.
+    l + H, how ordinary an item is for the class, is divided by t, which goes from 1 to its last value as
+    examples come in. Of the difference between H and the mean entropy of trained classes, a share r is made
+    up for.
     """
-    grown = count / (count + GROWTH)
-    heat = 1 + (new.sharpening - 1) * grown
-    share = new.offset + (1 - new.offset) * grown
-    return heat, entropy / heat - (1 - share) * entropy - share * old
+    heat = 1 + (new.sharpening - 1) * count / (count + GROWTH)
+    return heat, entropy / heat - (1 - new.offset) * entropy - new.offset * old
+
+
+def contrast_of(new: NewClasses, count: Floats) -> Floats:
+    """Return the factors (P,) of the log odds of new classes with so many examples (eq. 19a)."""
+    return 1 + (new.contrast - 1) * count / (count + GROWTH)
 
 
 def _students(

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.errors import InputError, StateError, reason_of
+from bayestriplet.runs.appearance import Appearance
 from bayestriplet.runs.background import Background
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.lessons import Lessons, make_lessons
-from bayestriplet.runs.row_statistics import KAPPA
 from bayestriplet.runs.students import Floats, FullStudents, RowStudents
 from bayestriplet.runs.taught import Taught, open_taught
 from bayestriplet.runs.teaching import Evidence, Teaching, open_teaching
@@ -41,6 +41,8 @@ class Predictive:
     background: Background | None = None  # that novelty is measured against
     lessons: Lessons | None = None  # the classes that were taught
     evidence: Evidence = field(default_factory=Evidence)  # that novelty rests on
+    appearance: Appearance | None = None  # of the pictures trained on and taught
+    pictured: Floats = field(default_factory=lambda: np.empty(0))  # like held_out, with their appearance
 
     @classmethod
     def load(cls, path: Path) -> "Predictive":
@@ -99,42 +101,50 @@ class Predictive:
         """Return the logarithms (N, K) of the probabilities, which stay finite where those round to 0."""
         return self._both(vectors)[0]
 
-    def novelty_scores(self, vectors: ArrayLike) -> Floats:
+    def novelty_scores(self, vectors: ArrayLike, looks: Floats | None = None) -> Floats:
         """Return the scores (N,) of eq. (20): the larger, the less any class explains a vector.
 
-        Without a background, -log sum_k pi_k p_k^(1/T).
+        Without a background, -log sum_k pi_k p_k^(1/T). ``looks`` (N, F) say how the items look (eq. 23).
         """
-        return self._both(vectors)[1]
+        scores = self._both(vectors)[1]
+        return scores if looks is None or self.appearance is None else self.appearance.score(scores, looks)
 
-    def novelty(self, vectors: ArrayLike) -> Floats:
+    def novelty(self, vectors: ArrayLike, looks: Floats | None = None) -> Floats:
         """Return the percentage (N,) of held-out items that are less novel; ties count half.
 
-        A run without validation items has nothing to compare with: NaN.
+        A run without validation items has nothing to compare with: NaN. ``looks`` (N, F) are what
+        :meth:`look` says of the items' pictures; rows of NaN are of items without.
         """
-        return self._percentages(self.novelty_scores(vectors))
+        return self.predict(vectors, looks)[1]
 
-    def predict(self, vectors: ArrayLike) -> tuple[Floats, Floats]:
+    def predict(self, vectors: ArrayLike, looks: Floats | None = None) -> tuple[Floats, Floats]:
         """Return probabilities (N, K) and novelty (N,) together, at the cost of one of them."""
         log_probabilities, scores = self._both(vectors)
-        return np.exp(log_probabilities), self._percentages(scores)
+        novelty = _percentages(self.held_out, scores)
+        if looks is not None and self.appearance is not None and len(self.pictured):
+            seen = np.isfinite(looks).all(1)
+            combined = self.appearance.score(scores[seen], looks[seen])
+            novelty[seen] = _percentages(self.pictured, combined)
+        return np.exp(log_probabilities), novelty
+
+    def look(self, pixels: NDArray[np.uint8]) -> Floats | None:
+        """Return how pictures (n, size, size, C) look (n, F); None where the run keeps nothing of that."""
+        return None if self.appearance is None else self.appearance.describe(pixels)
 
     def _both(self, vectors: ArrayLike) -> tuple[Floats, Floats]:
         """Return log probabilities (N, K) and novelty scores (N,)."""
-        x = _check_vectors(vectors, self.dim)
-        joint = self._log_joint(x)
+        x = check_vectors(vectors, self.dim)
+        joint = self.log_joint(x)
         evidence = np.logaddexp.reduce(joint, 1)  # (N,)
         scores = -evidence
         if self.background is not None:
             scores = self.background.score(scores, self.background.surprise(x, self.temperature))
+        if self.lessons is not None:
+            joint = self.lessons.weigh(joint, self.log_prior)
+            evidence = np.logaddexp.reduce(joint, 1)
         return joint - evidence[:, None], scores
 
-    def _percentages(self, scores: Floats) -> Floats:
-        if not len(self.held_out):
-            return np.full(len(scores), np.nan)
-        below, up_to = (np.searchsorted(self.held_out, scores, side) for side in ("left", "right"))
-        return 50.0 * (below + up_to) / len(self.held_out)
-
-    def _log_joint(self, x: Floats) -> Floats:
+    def log_joint(self, x: Floats) -> Floats:
         """Return log pi_k + log p_k(x) / T (N, K), in blocks of bounded size."""
         out = np.full((len(x), len(self.classes)), -np.inf)
         known = np.isfinite(self.log_prior)
@@ -151,60 +161,29 @@ class Predictive:
                 out[part, columns] = self.lessons.log_scores(x[part]) + self.log_prior[columns]
         return out
 
-    def rescored(self, teaching: Teaching, trained: "Predictive") -> Floats:
-        """Return the novelty scores (V,) of the kept validation items, ascending.
+    def rescored(self, teaching: Teaching, trained: "Predictive") -> tuple[Floats, Floats]:
+        """Return the novelty scores (V,) of the kept validation items, ascending, without and with looks.
 
-        ``trained`` is this before it was taught. Where no trained class has changed, what the file keeps of
-        these is used.
+        ``trained`` is this before it was taught.
         """
+        scores, pictured = self._rescored(teaching, trained), np.empty(0)
+        if self.appearance is not None and teaching.looks is not None:
+            pictured = np.sort(self.appearance.score(scores, teaching.looks.astype(np.float64)))
+        return np.sort(scores), pictured
+
+    def _rescored(self, teaching: Teaching, trained: "Predictive") -> Floats:
+        """Return these scores; where no trained class has changed, what the file keeps of those is used."""
         lessons, old = self.lessons, np.isfinite(trained.log_prior)
         shift = self.log_prior[: len(old)][old] - trained.log_prior[old]
         new = lessons is not None and not np.isin(lessons.columns, np.flatnonzero(old)).any()
         if lessons is None or not new or teaching.explained is None or np.ptp(shift) > 1e-9:
-            return np.sort(self.novelty_scores(teaching.validation))
-        x = _check_vectors(teaching.validation, self.dim)
+            return self.novelty_scores(teaching.validation)
+        x = check_vectors(teaching.validation, self.dim)
         taught = lessons.log_scores(x) + self.log_prior[lessons.columns]
         scores = -np.logaddexp(teaching.explained + shift[0], np.logaddexp.reduce(taught, 1))
         if self.background is not None:
             scores = self.background.score(scores, self.background.surprise(x, self.temperature))
-        return np.sort(scores)
-
-    def draw_log_joint(self, vectors: ArrayLike, draws: int, rng: np.random.Generator) -> Floats:
-        """Return log pi_k + log p_k(x | mean) / T (S, N, K), the means drawn from their posterior (6).
-
-        A mean lies off its expectation by 1 / (kappa_n + 1) of the predictive's spread: of that, the part
-        along x - m_n and the length of the rest are drawn, which is all that a density depends on.
-        """
-        x = _check_vectors(vectors, self.dim)
-        joint = self._log_joint(x)  # (N, K)
-        power, peak, freedom, count = self._parts()
-        known = np.isfinite(joint).all(0)
-        out = np.full((draws, *joint.shape), -np.inf)
-        nu, size = freedom[known], 1 + KAPPA + count[known]  # kappa_n + 1
-        decay = (peak[known] - joint[:, known]) / power[known]
-        distance = nu * np.expm1(np.maximum(2 * decay / (nu + self.dim), 0.0))  # (N, P)
-        spread = np.sqrt(nu / rng.chisquare(nu, (draws, 1, len(nu))) / size)
-        along = np.sqrt(distance) - spread * rng.standard_normal((draws, *distance.shape))
-        across = spread**2 * rng.chisquare(max(self.dim - 1, 1e-9), (draws, *distance.shape))
-        shifted = (np.square(along) + across) * size / (size - 1)
-        lost = (nu + self.dim) / 2 * np.log1p(shifted / nu) - self.dim / 2 * np.log(size / (size - 1))
-        out[:, :, known] = peak[known] - power[known] * lost
-        return out
-
-    def _parts(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the power, log joint at the mean, freedom and count (K,) of every class."""
-        number, trained = len(self.classes), len(self.students.freedom)
-        power, peak = np.full(number, 1 / self.temperature), np.full(number, -np.inf)
-        freedom, count = np.ones(number), np.ones(number)
-        freedom[:trained] = self.students.freedom
-        peak[:trained] = self.students.peak / self.temperature
-        count[:trained] = self.students.freedom - self.reading.get("weight", 0.0) - 2
-        if self.lessons is not None:
-            own, columns = self.lessons, self.lessons.columns
-            power[columns], freedom[columns] = own.power, own.students.freedom
-            peak[columns] = own.students.peak * own.power + own.shift
-            count[columns] = own.count
-        return power, peak + self.log_prior, freedom, np.maximum(count, KAPPA)
+        return scores
 
     def taught(self, run: RunFolder, teaching: Teaching, taught: Taught) -> "Predictive":
         """Return this, which was never taught anything, with what was taught."""
@@ -227,7 +206,14 @@ class Predictive:
         with np.errstate(divide="ignore"):
             log_prior = np.log(weights / weights.sum())
         held_out = self.held_out if taught.held_out is None else taught.held_out
-        return replace(self, classes=names, log_prior=log_prior, lessons=lessons, held_out=held_out)
+        pictured = self.pictured if taught.pictured is None else taught.pictured
+        appearance = self.appearance
+        if appearance is not None and taught.looks.mean.shape[1] == appearance.length:
+            appearance = appearance.widened(taught.looks)
+        return replace(
+            self, classes=names, log_prior=log_prior, lessons=lessons, held_out=held_out, pictured=pictured,
+            appearance=appearance,
+        )  # fmt: skip
 
 
 def open_predictive(run: RunFolder, fingerprint: str, *, taught: bool = True) -> Predictive | None:
@@ -256,8 +242,17 @@ def with_background(predictive: Predictive, run: RunFolder) -> Predictive:
         return replace(predictive, evidence=Evidence(len(predictive.held_out)))
     teaching = open_teaching(run, predictive.encoder, predictive.reading)
     return replace(
-        predictive, background=teaching.background, held_out=teaching.held_out, evidence=teaching.evidence
-    )
+        predictive, background=teaching.background, held_out=teaching.held_out, evidence=teaching.evidence,
+        appearance=teaching.appearance, pictured=teaching.pictured,
+    )  # fmt: skip
+
+
+def _percentages(held_out: Floats, scores: Floats) -> Floats:
+    """Return how many percent of held-out items score lower than each (N,); equal ones count half."""
+    if not len(held_out):
+        return np.full(len(scores), np.nan)
+    below, up_to = (np.searchsorted(held_out, scores, side) for side in ("left", "right"))
+    return 50.0 * (below + up_to) / len(held_out)
 
 
 def _names(found: object) -> tuple[str, ...]:
@@ -284,7 +279,8 @@ def _check(found: Predictive) -> None:
         raise ValueError("variance and spread must be above 0")
 
 
-def _check_vectors(vectors: ArrayLike, dim: int) -> Floats:
+def check_vectors(vectors: ArrayLike, dim: int) -> Floats:
+    """Return vectors (N, D) as float64, if they are such."""
     x = np.asarray(vectors)
     if x.ndim != 2 or x.shape[1] != dim:
         raise InputError(f"vectors must have shape (N, {dim}); got {x.shape}")

@@ -23,6 +23,7 @@ from bayestriplet.runs.tensors import Tensors, check_format, read_tensors, write
 
 FORMAT = "1"
 LOCK = ".taught.lock"
+LOOKS = "looks_"  # begins the names of what a file keeps of them
 PATIENCE = 30.0  # seconds to wait for another writer
 MOST_BYTES = 2**28  # of all scatters together
 
@@ -38,6 +39,10 @@ class Taught:
     """Of classes in the class prior, 1 for the average trained class, where they were given."""
     held_out: Floats | None = None
     """Novelty scores of the kept validation items with what was taught, ascending; None without such."""
+    looks: Statistics = field(default_factory=lambda: Statistics.zeros(0, 0))
+    """How the examples look, by class; of no measures where that is unknown of all."""
+    pictured: Floats | None = None
+    """Like ``held_out``, with how the validation items look."""
 
     @classmethod
     def nothing(cls, encoder: str, dim: int) -> "Taught":
@@ -53,13 +58,15 @@ class Taught:
         """Return how many examples of a class were taught."""
         return int(self.statistics.count[self.classes.index(name)]) if name in self.classes else 0
 
-    def plus(self, vectors: NDArray[np.floating], labels: Sequence[str]) -> "Taught":
-        """Return this with further examples (n, D) of classes."""
+    def plus(
+        self, vectors: NDArray[np.floating], labels: Sequence[str], looks: Floats | None = None
+    ) -> "Taught":
+        """Return this with further examples (n, D) of classes, which look so (n, F)."""
         names = tuple(dict.fromkeys(labels))
         number = {name: k for k, name in enumerate(names)}
         rows = np.array([number[one] for one in labels], np.int64)
         further = Statistics.of(np.asarray(vectors), rows, len(names))
-        return self.joined(Taught(self.encoder, names, further))
+        return self.joined(Taught(self.encoder, names, further, looks=_looks_of(looks, rows, len(names))))
 
     def joined(self, other: "Taught") -> "Taught":
         """Return what this and another were taught together."""
@@ -67,10 +74,15 @@ class Taught:
         if len(names) * self.dim**2 * 8 > MOST_BYTES:
             most = MOST_BYTES // (8 * self.dim**2)
             raise InputError(f"at most {most:,} classes of {self.dim} dimensions can be taught")
-        both = [one._arranged(names) for one in (self, other)]
-        return replace(self, classes=names, statistics=both[0].plus(both[1]))
+        length = max(self.looks.mean.shape[1], other.looks.mean.shape[1])
+        both = [_arranged(one.statistics, one.classes, names, self.dim) for one in (self, other)]
+        seen = [_arranged(one.looks, one.classes, names, length) for one in (self, other)]
+        statistics, looks = (one.plus(further) for one, further in (both, seen))
+        return replace(self, classes=names, statistics=statistics, looks=looks)
 
-    def minus(self, vectors: NDArray[np.floating], labels: Sequence[str]) -> "Taught":
+    def minus(
+        self, vectors: NDArray[np.floating], labels: Sequence[str], looks: Floats | None = None
+    ) -> "Taught":
         """Return this without examples that were taught, exact to rounding; classes without any are gone."""
         for name in dict.fromkeys(labels):
             if self.count(name) < labels.count(name):
@@ -80,25 +92,22 @@ class Taught:
         rows = np.array([self.classes.index(one) for one in labels], np.int64)
         try:
             left = self.statistics.minus(Statistics.of(np.asarray(vectors), rows, len(self.classes)))
+            seen, gone = self.looks, _looks_of(looks, rows, len(self.classes))
+            if gone.count.any():
+                seen = _arranged(seen, self.classes, self.classes, gone.mean.shape[1]).minus(gone)
         except ValueError:
             raise InputError("these examples were not taught, so that they cannot be undone") from None
-        return replace(self, statistics=left)._without_empty()
+        return replace(self, statistics=left, looks=seen)._without_empty()
 
     def without(self, name: str) -> "Taught":
         """Return this without all that was taught of a class."""
         rows = np.array([one != name for one in self.classes], bool)
         kept = tuple(one for one in self.classes if one != name)
         weights = {one: value for one, value in self.weights.items() if one != name}
-        return replace(self, classes=kept, statistics=self.statistics.take(rows), weights=weights)
-
-    def _arranged(self, names: tuple[str, ...]) -> Statistics:
-        """Return the statistics of classes in this order; those not taught have no items."""
-        if names == self.classes:
-            return self.statistics
-        whole, rows = Statistics.zeros(len(names), self.dim), [names.index(one) for one in self.classes]
-        for name in ("count", "mean", "scatter"):
-            getattr(whole, name)[rows] = getattr(self.statistics, name)
-        return whole
+        looks = self.looks.take(rows) if len(self.looks.count) else self.looks
+        return replace(
+            self, classes=kept, statistics=self.statistics.take(rows), weights=weights, looks=looks
+        )
 
     def _without_empty(self) -> "Taught":
         empty = [one for one, n in zip(self.classes, self.statistics.count, strict=True) if n == 0]
@@ -109,11 +118,12 @@ class Taught:
 
     def save(self, path: Path) -> None:
         """Write a taught.safetensors, completely or not at all."""
-        upper = np.triu_indices(self.dim)
-        found = self.statistics
-        tensors = {"count": found.count, "mean": found.mean, "scatter": found.scatter[:, upper[0], upper[1]]}
-        if self.held_out is not None:
-            tensors["held_out"] = self.held_out
+        tensors = _packed(self.statistics)
+        if self.looks.count.any():
+            tensors |= {LOOKS + name: value for name, value in _packed(self.looks).items()}
+        for name in ("held_out", "pictured"):
+            if getattr(self, name) is not None:
+                tensors[name] = getattr(self, name)
         texts = {"classes": json.dumps(self.classes), "weights": json.dumps(self.weights, sort_keys=True)}
         metadata = {"format": FORMAT, "encoder": self.encoder, **texts}
         write_tensors(path, tensors, {**metadata, "checksum": _checksum(tensors, metadata)})
@@ -127,13 +137,17 @@ class Taught:
         if said != _checksum(tensors, metadata):
             raise InputError(f"{path} is damaged: its content is not what was written; {_advice(path)}")
         try:
-            mean = tensors["mean"]
+            looks = Statistics.zeros(0, 0)
+            if LOOKS + "count" in tensors:
+                looks = _unpacked(tensors, LOOKS)
             found = cls(
                 encoder=metadata["encoder"],
                 classes=tuple(json.loads(metadata["classes"])),
-                statistics=Statistics(tensors["count"], mean, _unpacked(tensors["scatter"], mean.shape[1])),
+                statistics=_unpacked(tensors),
                 weights=json.loads(metadata["weights"]),
                 held_out=tensors.get("held_out"),
+                looks=looks,
+                pictured=tensors.get("pictured"),
             )
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {reason_of(error)}; {_advice(path)}") from None
@@ -188,12 +202,38 @@ def _advice(path: Path) -> str:
     return f"move {path.name} away to have the run as it was trained, and teach again"
 
 
-def _unpacked(upper: Floats, dim: int) -> Floats:
-    rows, columns = np.triu_indices(dim)
-    out = np.zeros((len(upper), dim, dim))
-    out[:, rows, columns] = upper
-    out[:, columns, rows] = upper
-    return out
+def _looks_of(looks: Floats | None, rows: NDArray[np.int64], classes: int) -> Statistics:
+    """Return how the examples of classes look; rows of NaN are of examples that nothing is known of."""
+    if looks is None:
+        return Statistics.zeros(classes, 0)
+    seen = np.isfinite(looks).all(1)
+    return Statistics.of(looks[seen], rows[seen], classes)
+
+
+def _arranged(found: Statistics, had: tuple[str, ...], names: tuple[str, ...], dim: int) -> Statistics:
+    """Return statistics of classes ``had`` as those of ``names``; classes not among them have no items."""
+    if names == had and found.mean.shape == (len(names), dim):
+        return found
+    whole, rows = Statistics.zeros(len(names), dim), [names.index(one) for one in had]
+    if found.mean.size:
+        for name in ("count", "mean", "scatter"):
+            getattr(whole, name)[rows] = getattr(found, name)
+    return whole
+
+
+def _packed(found: Statistics) -> Tensors:
+    """Return statistics as a file keeps them: of the scatter the upper half."""
+    rows, columns = np.triu_indices(found.mean.shape[1])
+    return {"count": found.count, "mean": found.mean, "scatter": found.scatter[:, rows, columns]}
+
+
+def _unpacked(tensors: Tensors, prefix: str = "") -> Statistics:
+    count, mean, upper = (tensors[prefix + name] for name in ("count", "mean", "scatter"))
+    rows, columns = np.triu_indices(mean.shape[1])
+    scatter = np.zeros((len(upper), mean.shape[1], mean.shape[1]))
+    scatter[:, rows, columns] = upper
+    scatter[:, columns, rows] = upper
+    return Statistics(count, mean, scatter)
 
 
 def _checksum(tensors: Tensors, metadata: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """teaching.safetensors: what a run expects of classes that it was not trained on. NumPy alone."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.errors import InputError, StateError, reason_of
+from bayestriplet.runs.appearance import Appearance
 from bayestriplet.runs.background import Background
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.posterior import read_posterior
@@ -16,16 +17,16 @@ from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats
 from bayestriplet.runs.tensors import check_format, read_tensors, write_tensors
 
-FORMAT = "1"
+FORMAT, FORMATS = "2", ("1", "2")  # what is written, and what is read
 READING = {"memory": 30.0, "weight": 3.0, "floor": 0.1}  # of runs that do not say how they are read
-GROWTH = 10.0  # examples at which half of a new class's offset and sharpening is reached
+GROWTH = 10.0  # examples at which half of a new class's sharpening and contrast is reached
 LEAST_WEIGHT = 3.0  # examples that the prior of a new class counts for, where nothing was fitted
 MOST = 2000  # validation vectors that are kept
 
 
 @dataclass(frozen=True)
 class NewClasses:
-    """How classes are read that are not trained on (docs/method.md, eqs. 17-19).
+    """How classes are read that are not trained on (docs/method.md, eqs. 17-19a).
 
     The values here suit runs without held-out classes. They were chosen on other data: MNIST without the
     digits 0-2 and 3-5, and PathMNIST without two tissues.
@@ -35,10 +36,19 @@ class NewClasses:
     """How much wider than trained classes they are expected to be."""
     weight: float = 0.0
     """Examples that this expectation counts for; 0 for that of trained classes, and at least 3."""
-    offset: float = 0.75
-    """Share of the difference in entropy that is made up for at the first example; at many, all of it."""
+    offset: float = 0.7
+    """Share of the difference in entropy that is made up for."""
     sharpening: float = 0.7
     """Temperature of classes with many examples, as a share of the run's."""
+    contrast: float = 1.4
+    """How much more than its log odds say an item is of a new class or an old one, at many examples."""
+    bias: float = 0.0
+    """What is added to the log odds of new classes."""
+
+    @classmethod
+    def read(cls, found: dict[str, float]) -> "NewClasses":
+        """Return what a file says; files without contrast are of another formula, and tell nothing."""
+        return cls(**found) if "contrast" in found else cls()
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,9 @@ class Teaching:
     held_out: Floats  # novelty scores of all of them, ascending
     evidence: Evidence
     explained: Floats | None = None  # (V,) log evidence of the trained classes for the kept validation items
+    appearance: Appearance | None = None  # of the pictures trained on
+    looks: NDArray[np.float32] | None = None  # (V, F) of the kept validation items
+    pictured: Floats = field(default_factory=lambda: np.empty(0))  # novelty scores with it, ascending
 
     @property
     def new_prior(self) -> Prior:
@@ -80,6 +93,8 @@ class Teaching:
         }  # fmt: skip
         if self.explained is not None:
             tensors["explained"] = self.explained
+        if self.appearance is not None and self.looks is not None:
+            tensors |= {**self.appearance.tensors(), "looks": self.looks, "pictured": self.pictured}
         numbers = {"weight": self.prior.weight, "memory": self.memory}
         if self.background is not None:
             tensors |= {"all_mean": self.background.mean, "all_covariance": self.background.covariance}
@@ -92,7 +107,7 @@ class Teaching:
     def load(cls, path: Path) -> "Teaching":
         """Read a teaching.safetensors."""
         tensors, metadata = read_tensors(path, "what a run expects of new classes")
-        check_format(path, metadata, (FORMAT,))
+        check_format(path, metadata, FORMATS)
         try:
             numbers = json.loads(metadata["numbers"])
             background = None
@@ -103,15 +118,23 @@ class Teaching:
                 encoder=metadata["encoder"],
                 prior=Prior(tensors["mean"], tensors["covariance"], numbers["weight"]),
                 memory=numbers["memory"],
-                new=NewClasses(**json.loads(metadata["new"])),
+                new=NewClasses.read(json.loads(metadata["new"])),
                 background=background,
                 validation=tensors["validation"],
                 held_out=tensors["held_out"],
                 evidence=Evidence(**json.loads(metadata["evidence"])),
                 explained=tensors.get("explained"),
+                appearance=Appearance.read(tensors) if "looks" in tensors else None,
+                looks=tensors.get("looks"),
+                pictured=tensors.get("pictured", np.empty(0)),
             )
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {reason_of(error)}; train again") from None
+
+
+def spread_rows(number: int, most: int = MOST) -> NDArray[np.int64]:
+    """Return up to ``most`` positions among so many items, evenly spread."""
+    return np.linspace(0, number - 1, min(most, number)).astype(np.int64)
 
 
 def open_teaching(run: RunFolder, fingerprint: str, reading: dict[str, float]) -> Teaching:

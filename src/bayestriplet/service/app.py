@@ -25,6 +25,7 @@ from bayestriplet.data.thumbnails import make_thumbnail, picture_type
 from bayestriplet.errors import BayesTripletError, InputError
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
+from bayestriplet.retrieval.live import count_measures
 from bayestriplet.service.batching import Batcher
 from bayestriplet.service.catalogue import GLANCE, Catalogue, PlacedReply
 from bayestriplet.service.decoding import Decoders
@@ -91,8 +92,9 @@ class Service:
             options = asked.options.of_item(stored.item.group)
             question = Question(asked.item, options, vector=stored.vector, hash=stored.item.hash)
         else:
-            vector, own = read_replay(asked.replay or "", encoder.dim)
-            question = Question("replay", asked.options, vector=vector, hash=own)
+            measures = count_measures(self.catalogue.index.predictive)
+            vector, own, looks = read_replay(asked.replay or "", encoder.dim, measures)
+            question = Question("replay", asked.options, vector=vector, hash=own, looks=looks)
         return await self.answers.ask(question), None
 
     async def render(self, function: Any, *arguments: Any) -> Response:
@@ -283,6 +285,6 @@ def _to_json(placed: PlacedReply, thumbnail: bytes | None) -> dict[str, Any]:
         "unlike": reply.answer.is_unlike,
         "place": placed.place,
         "index": placed.version,
-        "replay": write_replay(reply.vector, reply.hash),
+        "replay": write_replay(reply.vector, reply.hash, reply.looks),
         "thumbnail": None if thumbnail is None else base64.b64encode(thumbnail).decode(),
     }

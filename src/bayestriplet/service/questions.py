@@ -12,6 +12,7 @@ from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.indexing import hash_pixels
 from bayestriplet.retrieval.items import Vectors
+from bayestriplet.retrieval.live import look_at
 from bayestriplet.retrieval.queries import Queries
 
 
@@ -44,6 +45,8 @@ class Question:
     """(D,)"""
     hash: str = ""
     """Of the pixels."""
+    looks: NDArray[np.float64] | None = None
+    """(F,) how the image looks, where that is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +57,8 @@ class Reply:
     vector: Vectors
     """(D,)"""
     hash: str
+    looks: NDArray[np.float64] | None = None
+    """(F,)"""
 
 
 def answer_all(index: Index, questions: Sequence[Question]) -> list[Reply | Exception]:
@@ -71,11 +76,15 @@ def answer_all(index: Index, questions: Sequence[Question]) -> list[Reply | Exce
 def _encode(index: Index, questions: Sequence[Question]) -> list[Question]:
     """Return the questions with vectors."""
     images = [one.pixels for one in questions if one.pixels is not None]
-    vectors = iter(index.encoder.encode(np.stack(images)) if images else ())
-    return [
-        one if one.pixels is None else replace(one, vector=next(vectors), hash=hash_pixels(one.pixels))
-        for one in questions
-    ]
+    if not images:
+        return list(questions)
+    pixels = np.stack(images)
+    looks = look_at(index.predictive, pixels)
+    known = iter(
+        {"vector": vector, "hash": hash_pixels(image), "looks": None if looks is None else looks[row]}
+        for row, (vector, image) in enumerate(zip(index.encoder.encode(pixels), pixels, strict=True))
+    )
+    return [one if one.pixels is None else replace(one, **next(known)) for one in questions]
 
 
 def _ask(index: Index, options: SearchOptions, questions: Sequence[Question]) -> Sequence[Reply | Exception]:
@@ -83,6 +92,7 @@ def _ask(index: Index, options: SearchOptions, questions: Sequence[Question]) ->
         names=tuple(one.name for one in questions),
         vectors=np.stack([one.vector for one in questions if one.vector is not None]),
         hashes=tuple(one.hash for one in questions),
+        looks=stack_looks([one.looks for one in questions]),
     )
     where, left_out = dict(options.where), options.exclude_group or None
     try:
@@ -93,6 +103,14 @@ def _ask(index: Index, options: SearchOptions, questions: Sequence[Question]) ->
     except BayesTripletError as error:
         return [error] * len(questions)
     return [
-        Reply(answer, vector, one.hash)
+        Reply(answer, vector, one.hash, one.looks)
         for answer, vector, one in zip(answers, queries.vectors, questions, strict=True)
     ]
+
+
+def stack_looks(found: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
+    """Return how images look (n, F), NaN where it is unknown of one; None where of all."""
+    length = next((len(one) for one in found if one is not None), None)
+    if length is None:
+        return None
+    return np.stack([np.full(length, np.nan) if one is None else one for one in found])

@@ -10,10 +10,12 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from bayestriplet.errors import InputError
+from bayestriplet.retrieval.live import count_measures
 from bayestriplet.retrieval.teaching import Teacher
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.service.catalogue import Catalogue
 from bayestriplet.service.models import TEACH_BODY, Classes, Message
+from bayestriplet.service.questions import stack_looks
 from bayestriplet.service.refusals import RefusalError
 from bayestriplet.service.uploads import PATIENCE, read_replay
 
@@ -85,10 +87,12 @@ def _check(content: bytes) -> dict[str, Any]:
 
 def _teach(catalogue: Catalogue, asked: dict[str, Any]) -> None:
     encoder = catalogue.index.encoder
-    vectors = np.stack([read_replay(one, encoder.dim)[0] for one in asked["replays"]])
     teacher = _teacher(catalogue)
+    measures = count_measures(teacher.trained)
+    read = [read_replay(one, encoder.dim, measures) for one in asked["replays"]]
+    vectors, looks = np.stack([one[0] for one in read]), stack_looks([one[2] for one in read])
     change = teacher.undo if asked["undo"] else teacher.teach
-    change(vectors, [asked["label"]] * len(vectors))
+    change(vectors, [asked["label"]] * len(vectors), looks=looks)
 
 
 def _teacher(catalogue: Catalogue) -> Teacher:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 import numpy as np
+from numpy.typing import NDArray
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
@@ -151,20 +152,23 @@ def _flag(text: str) -> bool:
     return text == "true"
 
 
-def write_replay(vector: Vectors, own_hash: str) -> str:
-    """Return a query as text that asks the same again: the hash of its pixels, and its vector (D,)."""
+def write_replay(vector: Vectors, own_hash: str, looks: NDArray[np.float64] | None = None) -> str:
+    """Return a query as text that asks the same again: the hash of its pixels, its vector (D,), its looks."""
     content = bytes.fromhex(own_hash).ljust(HASH_BYTES, b"\0") + vector.astype("<f4").tobytes()
+    content += b"" if looks is None else looks.astype("<f4").tobytes()
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def read_replay(text: str, dim: int) -> tuple[Vectors, str]:
-    """Return the vector (D,) and the hash of a text that :func:`write_replay` made."""
+def read_replay(text: str, dim: int, measures: int) -> tuple[Vectors, str, NDArray[np.float64] | None]:
+    """Return the vector (D,), the hash and the looks (F,) of a text that :func:`write_replay` made."""
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         content = b""
-    vector = np.frombuffer(content[HASH_BYTES : HASH_BYTES + 4 * dim], "<f4").astype(np.float32) \
-        if len(content) == HASH_BYTES + 4 * dim else np.empty(0, np.float32)  # fmt: skip
-    if len(vector) != dim or not np.isfinite(np.square(vector).sum()):  # what overflows has no distance
+    body = content[HASH_BYTES:]
+    numbers = np.frombuffer(body[: len(body) // 4 * 4], "<f4")
+    vector, looks = numbers[:dim].astype(np.float32), numbers[dim:].astype(np.float64)
+    whole = len(body) in (4 * dim, 4 * (dim + measures))
+    if not whole or not np.isfinite(np.square(numbers).sum()):  # what overflows has no distance
         raise InputError("replay must be what an earlier answer of this run gave; this is not, or not whole")
-    return vector, content[:HASH_BYTES].hex()
+    return vector, content[:HASH_BYTES].hex(), looks if len(looks) else None

@@ -12,6 +12,7 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.vectors import describe_vectors
 from bayestriplet.errors import InputError, MissingDependencyError, WriteError
+from bayestriplet.evaluation.appearance_fit import add_appearance
 from bayestriplet.evaluation.bootstrap import scores_to_json
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.encoders import save_encoder
@@ -139,7 +140,9 @@ def write_posterior(
     predictive.save(run.predictive)
     report(progress, "Fitting the prior of new classes", 0, 0)
     known = (posterior.seen > 0).numpy()[val.labels]
-    fit_teaching(predictive, train, val.take(known), val.take(~known)).save(run.teaching)
+    teaching = fit_teaching(predictive, train, val.take(known), val.take(~known))
+    rows = images.indices("train"), images.indices("val")[known]
+    add_appearance(teaching, predictive, images, *rows, progress).save(run.teaching)
 
 
 def write_onnx(run: RunFolder, encoder: Encoder, on_event: OnEvent) -> None:

@@ -33,7 +33,7 @@ def add_appearance(
     most = min(MOST_TRAINED, max(FEWEST, MOST_BYTES // first.nbytes))
     appearance = Appearance.of(_read(images, train[spread_rows(len(train), most)], progress))
     kept = known[spread_rows(len(known))]
-    looks = _look(appearance, images, kept, progress)
+    looks = look_at_rows(appearance, images, kept, progress)
     plain = replace(predictive, background=teaching.background).novelty_scores(teaching.validation)
     appearance = appearance.calibrated(plain, looks)
     return replace(
@@ -50,11 +50,12 @@ def _read(images: LabelledImages, rows: NDArray[np.int64], progress: Progress | 
     return np.concatenate(parts)
 
 
-def _look(
+def look_at_rows(
     appearance: Appearance, images: LabelledImages, rows: NDArray[np.int64], progress: Progress | None
 ) -> Floats:
+    """Return how some of the images look (n, F)."""
     parts = []
     for start in range(0, len(rows), PART):
         parts.append(appearance.describe(images.read(rows[start : start + PART])))
-        report(progress, "Looking at validation images", min(start + PART, len(rows)), len(rows))
+        report(progress, "Looking at images", min(start + PART, len(rows)), len(rows))
     return np.concatenate(parts)

@@ -10,7 +10,9 @@ from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.data.splits import SPLITS
+from bayestriplet.evaluation.appearance_fit import look_at_rows
 from bayestriplet.evaluation.bootstrap import Scores
+from bayestriplet.evaluation.calibration import auroc
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluate import ItemSet, Vectors, embed_with, embedders, remember, select_items
@@ -229,15 +231,27 @@ class Evaluator:
         labels = vectors.test.labels
         resampled, units, clusters = choose_clusters(labels, vectors.test.groups, labels)
         honesty = {way: measure(found, labels, self.config.seed, clusters) for way, found in ways.items()}
-        novelty = self._measure_novelty(novel, vectors, predictive)
+        novelty = self._measure_novelty(images, novel, vectors, predictive)
         notes = (NO_NOVEL.format(names=self.config.without),) if novel is not None and novelty is None else ()
         return ProbabilityScores(honesty, resampled, units, novelty, notes)
 
     def _measure_novelty(
-        self, novel: LabelledImages | None, vectors: RunVectors, predictive: Predictive
+        self,
+        images: LabelledImages,
+        novel: LabelledImages | None,
+        vectors: RunVectors,
+        predictive: Predictive,
     ) -> dict[str, float] | None:
         """Return how well test items of classes held out of training are distinguished from the others."""
         if novel is None or not len(novel.indices("test")):
             return None
         strange = embed(self.encoder, novel, novel.indices("test"), novel.default_workers(), self.progress)
-        return novelty_aurocs(strange, vectors, predictive.novelty_scores)
+        found = novelty_aurocs(strange, vectors, predictive.novelty_scores)
+        if (appearance := predictive.appearance) is None:
+            return found
+        rows = images.indices("test")
+        rows = rows[np.isin(images.labels[rows], images.labels[images.indices("train")])]
+        parts = ((strange, novel, novel.indices("test")), (vectors.test.vectors, images, rows))
+        looked = (predictive.novelty_scores(x, look_at_rows(appearance, of, own, self.progress))
+                  for x, of, own in parts)  # fmt: skip
+        return found | {"posterior": auroc(*looked)}

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from bayestriplet.errors import InputError, StateError
-from bayestriplet.retrieval import lance_tables, memory
+from bayestriplet.retrieval import lance, lance_tables, memory
 from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.lance import LanceStore
 from bayestriplet.retrieval.lance_tables import hash_manifests, reason_in_words
@@ -429,3 +429,19 @@ def test_a_copy_that_another_process_makes_is_waited_for(tmp_path, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: local(tmp_path).count(), range(4))) == [5] * 4
     assert len(made) == 1
+
+
+def test_the_copy_of_a_large_table_is_made_by_another_process(tmp_path, monkeypatch):
+    local(tmp_path).write("print", DIM, [make_rows(range(40))], [])
+    monkeypatch.setattr(lance, "MANY", 40)
+    monkeypatch.setattr(Memory, "make", classmethod(lambda *_: pytest.fail("was made here")))
+    pinned = local(tmp_path).pinned(apart=True)
+    assert (pinned.count(), pinned.fingerprint()) == (40, "print")
+
+
+def test_a_copy_that_another_process_could_not_keep_is_made_here(tmp_path, monkeypatch):
+    store = local(tmp_path)
+    store.write("print", DIM, [make_rows(range(40))], [])
+    monkeypatch.setattr(lance, "MANY", 40)
+    monkeypatch.setattr(lance, "copy_apart", lambda *_: None)
+    assert store.pinned(apart=True).count() == 40

@@ -1,9 +1,15 @@
 """Who is turned away before a request costs anything."""
 
-import pytest
+import hmac
+import time
+from concurrent.futures import ThreadPoolExecutor
 
-from bayestriplet.service.guard import is_own_request, name_of
-from tests.service.servers import make_form, save_scan
+import pytest
+from starlette.datastructures import Headers
+
+from bayestriplet.service import guard
+from bayestriplet.service.guard import Failures, is_own_request, knows_token, name_of
+from tests.service.servers import Server, make_form, save_scan
 
 
 @pytest.mark.parametrize(
@@ -92,3 +98,40 @@ def test_searches_of_the_own_page_are_answered(server, tmp_path):
     for headers in ({"origin": server.address}, {"origin": server.address, "sec-fetch-site": "same-origin"}):
         answered = server.request("POST", "/api/search", body, {"content-type": kind, **headers})
         assert answered[0] == 200
+
+
+def test_wrong_tokens_wait_the_longer_the_more_there_were_and_a_minute_later_no_more():
+    failures = Failures()
+    assert [round(failures.note(float(second)), 1) for second in range(3)] == [0.2, 0.4, 0.6]
+    assert max(failures.note(3.0) for _ in range(1000)) == guard.SLOWEST
+    assert len(failures._moments) < 100
+    assert round(failures.note(100.0), 1) == 0.2
+
+
+def test_tokens_and_cookies_are_compared_in_constant_time(monkeypatch):
+    compared = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append((a, b)) or a == b)
+    assert knows_token(Headers({"authorization": "Bearer secret"}), "secret")
+    assert not knows_token(Headers({"authorization": "Bearer secre"}), "secret")
+    assert not knows_token(Headers({"cookie": "bayestriplet=secret"}), "secret")
+    assert len(compared) == 3
+
+
+def test_guesses_are_slowed_down_and_who_knows_the_token_is_not(indexed):
+    server = Server(indexed, "--token", "open-sesame")
+    wrong, right = ({"authorization": f"Bearer {one}"} for one in ("guess", "open-sesame"))
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            began = time.monotonic()
+            guesses = [pool.submit(server.request, "GET", "/api/info", None, wrong) for _ in range(8)]
+            answers = []
+            while not all(one.done() for one in guesses):
+                asked = time.monotonic()
+                answers.append((server.request("GET", "/api/info", None, right)[0], time.monotonic() - asked))
+            took = time.monotonic() - began
+        assert {one.result()[0] for one in guesses} == {401}
+        assert took > 8 * guard.SLOWER
+        assert {status for status, _ in answers} == {200}
+        assert sorted(seconds for _, seconds in answers)[len(answers) // 2] < guard.SLOWER
+    finally:
+        server.stop()

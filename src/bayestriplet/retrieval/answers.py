@@ -3,7 +3,7 @@
 import heapq
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bayestriplet.retrieval.items import Hit
@@ -67,7 +67,12 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as plain values."""
-        return asdict(self)
+        vote = None if self.vote is None else dict(vars(self.vote))
+        neighbours = tuple(  # 10,000 of them are not rare enough for dataclasses.asdict
+            {"rank": one.rank, "id": one.id, "label": one.label, "distance": one.distance, "path": one.path}
+            for one in self.neighbours
+        )
+        return {**vars(self), "neighbours": neighbours, "vote": vote}
 
 
 def name_shares(classes: Sequence[str], shares: Sequence[float]) -> dict[str, float]:

@@ -14,6 +14,7 @@ from bayestriplet.data.progress import Progress, report
 from bayestriplet.errors import MissingDependencyError, StateError, StoreError
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.conditions import Condition
+from bayestriplet.retrieval.copying import copy_apart
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.lance_tables import (
     SETS,
@@ -34,6 +35,8 @@ from bayestriplet.retrieval.pinned import PinnedStore
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import Store, in_one_line, no_index
 
+MANY = 10_000  # items of which a copy takes long to make
+
 
 class LanceStore:
     """A LanceDB table. Searching is done in memory, from a copy of the table's last version.
@@ -50,8 +53,15 @@ class LanceStore:
         self._loaded: Memory | None = None
         self._loading = threading.Lock()
 
-    def pinned(self) -> Store:
+    def pinned(self, apart: bool = False) -> Store:
+        key = self._made()
+        if apart and not (self.copies / key).is_dir() and self._number() >= MANY:
+            copy_apart(self.uri, self.folder, self.copies)
         return PinnedStore(self, self._memory(self._made()))
+
+    def _number(self) -> int:
+        with self._errors("cannot be read; delete it and index again"):
+            return int(self._open().count_rows())
 
     def fingerprint(self) -> str | None:
         key = self._key()

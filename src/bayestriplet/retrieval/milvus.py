@@ -43,7 +43,8 @@ class MilvusStore:
         self._client: Any = None
         self._found = False
 
-    def pinned(self) -> "MilvusStore":
+    def pinned(self, apart: bool = False) -> "MilvusStore":
+        del apart
         return self
 
     def fingerprint(self) -> str | None:

@@ -16,7 +16,8 @@ class PinnedStore:
     def __init__(self, store: Store, memory: Memory) -> None:
         self.uri, self.store, self.memory = store.uri, store, memory
 
-    def pinned(self) -> "PinnedStore":
+    def pinned(self, apart: bool = False) -> "PinnedStore":
+        del apart
         return self
 
     def fingerprint(self) -> str | None:

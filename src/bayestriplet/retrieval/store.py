@@ -60,9 +60,10 @@ class Store(Protocol):
     def after_purge(self) -> str:
         """What a purge has done, as a sentence."""
 
-    def pinned(self) -> "Store":
+    def pinned(self, apart: bool = False) -> "Store":
         """Return the store as it is now, ready for searching; later changes do not reach it.
 
+        With ``apart``, what takes long of that is done in another process, which lets others go first.
         A database that searches by itself has no such thing, and is its own: its changes are seen.
         """
 

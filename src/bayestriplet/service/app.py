@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -25,7 +26,7 @@ from bayestriplet.errors import BayesTripletError, InputError
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
 from bayestriplet.service.batching import Batcher
-from bayestriplet.service.catalogue import Catalogue, PlacedReply
+from bayestriplet.service.catalogue import GLANCE, Catalogue, PlacedReply
 from bayestriplet.service.decoding import Decoders
 from bayestriplet.service.described import ERRORS, FORM_ERRORS, PICTURE_ERRORS, SENDER
 from bayestriplet.service.guard import COOKIE, Guard, cookie_of
@@ -47,7 +48,9 @@ from bayestriplet.service.uploads import MOST_BYTES, Asked, Held, read_replay, r
 
 BATCH = 32  # queries that go through the encoder together
 MOST_GROUPS = 1000  # whose names are sent
+FEW = 100  # neighbours that are written as JSON in no time
 DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
+WARM_UP = 20.0  # seconds that opening the index may take before the server answers without it
 BUSY_GRACE = 1.0  # seconds that images may take to be decoded when the server stops
 
 
@@ -77,9 +80,12 @@ class Service:
                 needs = encoder.info.needs
                 raise InputError(f"this run needs {needs}, not images: search from an indexed item")
             decode, loop = self.decoders.decode, asyncio.get_running_loop()
-            pixels = await loop.run_in_executor(self.decoding, decode, asked.image, encoder.info)
+            image, info = asked.image, encoder.info
+            pixels, thumbnail = await loop.run_in_executor(
+                self.decoding, lambda: (found := decode(image, info), make_thumbnail(found))
+            )
             question = Question(asked.name, asked.options, pixels=pixels)
-            return await self.answers.ask(question), make_thumbnail(pixels)
+            return await self.answers.ask(question), thumbnail
         if asked.item is not None:
             stored: Stored = await self.items.ask(asked.item)
             options = asked.options.of_item(stored.item.group)
@@ -89,10 +95,22 @@ class Service:
             question = Question("replay", asked.options, vector=vector, hash=own)
         return await self.answers.ask(question), None
 
-    def start(self) -> None:
-        """Begin what takes a moment, so that the first request need not wait for it."""
-        self.decoding.submit(self.decoders.warm_up)
-        self.reading.submit(self.catalogue.warm_up)
+    async def render(self, function: Any, *arguments: Any) -> Response:
+        """Return what a function says as JSON, both made in the pool: others are answered meanwhile."""
+        response: Response = await self.call(lambda: JSONResponse(function(*arguments)))
+        return response
+
+    async def start(self) -> None:
+        """Do what takes a moment, so that no request has to wait for it.
+
+        What is imported by then lives as long as the server: the garbage collector need not look at it,
+        which would stop all requests for a quarter of a second every now and then.
+        """
+        loop = asyncio.get_running_loop()
+        work = (self.decoding, self.decoders.warm_up), (self.reading, self.catalogue.warm_up)
+        await asyncio.wait([loop.run_in_executor(*one) for one in work], timeout=WARM_UP)
+        gc.collect()
+        gc.freeze()
 
     def stop_soon(self) -> None:
         """End the decoding of images in a moment: requests that can be answered by then are."""
@@ -118,7 +136,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        await service.start()
         yield
         service.close()
 
@@ -172,11 +190,11 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
 
     @app.get("/api/info", response_model=Info, responses=ERRORS, summary="What is served")
     async def info() -> Response:
-        return JSONResponse(await service.call(_describe, catalogue))
+        return await service.render(_describe, catalogue)
 
     @app.get("/api/map", response_model=Map, responses=ERRORS, summary="Places of items in the plane")
     async def places() -> Response:
-        return JSONResponse(await service.call(_draw, catalogue))
+        return await service.render(_draw, catalogue)
 
     @app.post(
         "/api/search", response_model=SearchAnswer, summary="The items nearest to an image or an item",
@@ -185,6 +203,8 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     async def search(request: Request) -> Response:
         with service.held.upload() as add:
             placed, thumbnail = await service.search(await read_search(request, add))
+        if len(placed.reply.answer.neighbours) > FEW:
+            return await service.render(_to_json, placed, thumbnail)
         return JSONResponse(_to_json(placed, thumbnail))
 
     @app.get(
@@ -218,7 +238,7 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
 
 
 def _describe(catalogue: Catalogue) -> dict[str, Any]:
-    edition = catalogue.edition()
+    edition = catalogue.edition(GLANCE)
     encoder, predictive = edition.index.encoder, edition.index.predictive
     return {
         "run": catalogue.run.resolve().name,
@@ -243,7 +263,7 @@ def _describe(catalogue: Catalogue) -> dict[str, Any]:
 
 
 def _draw(catalogue: Catalogue) -> dict[str, Any]:
-    edition, places = catalogue.edition(), catalogue.places()
+    edition, places = catalogue.edition(GLANCE), catalogue.places()
     return {
         "index": edition.version,
         "way": "pca" if places is None else places.way,

@@ -16,7 +16,7 @@ from bayestriplet.service.mapping import MOST_ITEMS, MapMaker
 from bayestriplet.service.places import Places
 from bayestriplet.service.questions import Question, Reply, answer_all
 
-GLANCE = 0.1  # seconds that a request waits for a new version of the index, if it is the first to see it
+GLANCE = 0.1  # seconds to wait for a new version, for who asks about the index and is the first to see it
 RETRY = 1.0  # seconds after which a version that could not be opened is tried again
 EXAMPLES = 10  # items offered to begin with, one a label
 
@@ -35,6 +35,8 @@ class Edition:
     """For the map."""
     how: str
     """It searches, as a phrase."""
+    places: Places | None = None
+    """Where the sample lies, as far as that was known when it was opened."""
 
     @property
     def items(self) -> int:
@@ -105,8 +107,12 @@ class Catalogue:
         self._opening: Opening | None = None
         self._lock = threading.Lock()
 
-    def edition(self) -> Edition:
-        """Return the last version that is ready; the error of there being none says how to make one."""
+    def edition(self, patience: float = 0.0) -> Edition:
+        """Return the last version that is ready; the error of there being none says how to make one.
+
+        A call that finds a new version first waits for it so many seconds: most are ready soon. Searches
+        do not wait, since all of them would.
+        """
         version = self._source.version()
         if version is None:
             raise StateError(f"{self.run} has no index yet: `bayestriplet index {self.run} IMAGES` makes one")
@@ -117,9 +123,7 @@ class Catalogue:
             begun = opening is None or not opening.is_for(version)
             if opening is None or begun:
                 opening = self._opening = Opening(version, self._open)
-        # Whoever finds it first waits a moment: most versions are ready by then.
-        patience = None if last is None else GLANCE if begun else 0.0
-        return opening.wait(patience) or self._last()
+        return opening.wait(None if last is None else patience if begun else 0.0) or self._last()
 
     def _last(self) -> Edition:
         if self._edition is None:
@@ -131,10 +135,12 @@ class Catalogue:
         index = Index(self.run, self.index.encoder, open_store(self.run, self.store), self.index.live)
         if index.store.fingerprint() != self.index.encoder.fingerprint:  # made anew, with another network
             index = Index.open(self.run, self.store)
-        index.store = store = index.store.pinned()
+        index.store = store = index.store.pinned(apart=True)
         how, groups = store.prepare(), sorted(filter(None, store.groups()))
         version = store.version() or version  # it may have changed again meanwhile
-        edition = Edition(index, version, store.labels(), groups, store.sample(MOST_ITEMS), how)
+        sample = store.sample(MOST_ITEMS)
+        places = self.maps.begin(version, sample)
+        edition = Edition(index, version, store.labels(), groups, sample, how, places)
         with self._lock:
             self._edition, self.index = edition, index
         return edition
@@ -147,13 +153,12 @@ class Catalogue:
 
     def places(self) -> Places | None:
         """Return the map as far as it is made."""
-        edition = self.edition()
-        return self.maps.places(edition.version, edition.sample)
+        return self.maps.best(self.edition(GLANCE).places)
 
     def answer(self, questions: Sequence[Question]) -> list[PlacedReply | Exception]:
         """Answer questions with one version of the index."""
         edition = self.edition()
-        places = self.maps.places(edition.version, edition.sample)
+        places = self.maps.best(edition.places)
         return [
             reply
             if isinstance(reply, Exception)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -52,7 +53,7 @@ class _Decoder:
         """Return the pixels (size, size, C) of a file."""
         shape = (info.size, info.size, info.channels)
         try:
-            self._wait_until_ready()
+            self.wait_until_ready()
             self.line.settimeout(PATIENCE)
             head = REQUEST.pack(len(content), info.size, info.channels, info.bits, info.invert)
             self.line.sendall(head + content)
@@ -64,7 +65,8 @@ class _Decoder:
             raise DataError(found.decode())
         return np.frombuffer(found, np.uint8).reshape(shape)
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
+        """Return when it has started."""
         if not self.ready:
             self.line.settimeout(STARTING)
             self.ready = receive(self.line, len(READY)) == READY
@@ -80,7 +82,7 @@ class Decoders:
     """At most so many processes, started when they are first needed; any thread may call."""
 
     def __init__(self, number: int, seconds: float = SECONDS) -> None:
-        self.seconds = seconds
+        self.seconds, self.number = seconds, number
         self._free: queue.LifoQueue[_Decoder | None] = queue.LifoQueue()
         for _ in range(number):
             self._free.put(None)
@@ -89,8 +91,17 @@ class Decoders:
         self._is_open = True
 
     def warm_up(self) -> None:
-        """Start one process, so that the first upload finds it ready."""
-        self._use(lambda _: None)
+        """Start all processes, so that the first uploads find them ready."""
+        decoders: list[_Decoder] = []
+        try:
+            for _ in range(self.number):
+                decoders.append(self._take())
+            for decoder in decoders:
+                with suppress(OSError, EOFError):  # whoever uses it is told
+                    decoder.wait_until_ready()
+        finally:
+            for decoder in decoders:
+                self._give_back(decoder, keep=True)
 
     def decode(self, content: bytes, info: EncoderInfo) -> NDArray[np.uint8]:
         """Return the pixels (size, size, C) of a file, or say why there are none."""

@@ -1,5 +1,6 @@
 """What stands before every request: who may ask, what browsers may do with the answer, and the log."""
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -16,6 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bayestriplet.service.logs import log
 
 COOKIE = "bayestriplet"
+SLOWER = 0.2  # seconds that a wrong token waits for every one of the last minute
+SLOWEST = 5.0
+MINUTE = 60.0
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/@]+)(:\d{1,5})?")
 PORTS = {"http": 80, "https": 443}
 # Scripts and styles are files of this server, none are inline; pictures may also be made by the page.
@@ -74,6 +78,19 @@ def _with_port(host: str, port: int) -> str:
     return host if re.search(r":\d+$", host) else f"{host}:{port}"
 
 
+class Failures:
+    """Makes whoever guesses tokens wait, the longer the more were wrong lately; right ones never wait."""
+
+    def __init__(self) -> None:
+        self._moments: list[float] = []
+
+    def note(self, now: float) -> float:
+        """Count a wrong token; return the seconds that its answer has to wait."""
+        recent = [one for one in self._moments if now - one < MINUTE][-int(SLOWEST / SLOWER) :]
+        self._moments = [*recent, now]
+        return min(SLOWEST, SLOWER * len(self._moments))
+
+
 class Guard:
     """Asks for the token where there is one; without one, for an address of this machine.
 
@@ -85,6 +102,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self.app, self.token = app, token
+        self.failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or turn it away."""
@@ -104,7 +122,10 @@ class Guard:
             await send(message)
 
         try:
-            await (self._refusal(scope) or self.app)(scope, receive, send_on)
+            refusal = self._refusal(scope)
+            if refusal is not None and refusal.status_code == HTTPStatus.UNAUTHORIZED and _is_guess(scope):
+                await asyncio.sleep(self.failures.note(time.monotonic()))
+            await (refusal or self.app)(scope, receive, send_on)
         finally:
             took = round(1e3 * (time.perf_counter() - began), 1)
             # The pattern of the address, not the address: ids may be names of patients.
@@ -129,6 +150,12 @@ class Guard:
             HTTPStatus.UNAUTHORIZED,
             headers={"www-authenticate": "Bearer"},
         )
+
+
+def _is_guess(scope: Scope) -> bool:
+    """Return whether a request names a token or a cookie that stands for one."""
+    headers = Headers(scope=scope)
+    return "authorization" in headers or COOKIE in cookie_parser(headers.get("cookie", ""))
 
 
 def knows_token(headers: Headers, token: str) -> bool:

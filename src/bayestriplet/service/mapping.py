@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from bayestriplet.service.places import Places, Points
 
 MOST_ITEMS = 2000  # drawn as single points
 FEWEST_ITEMS = 30  # that are worth a UMAP
+NICE = 19  # of the process that makes one
 
 log = logging.getLogger(__name__)
 
@@ -30,16 +32,24 @@ class MapMaker:
         self._closed = False
         self._lock = threading.Lock()
 
-    def places(self, version: str, sample: Sequence[Stored]) -> Places | None:
-        """Return the best places there are by now for a version of the index; None for an empty one."""
+    def begin(self, version: str, sample: Sequence[Stored]) -> Places | None:
+        """Return the places that a version of the index has at once, and begin with better ones.
+
+        None for an empty index. This takes a moment, so it is for the thread that opens a version.
+        """
         if not sample:
             return None
+        plain = Places.along_principal_axes(version, sample)
+        plain = plain.load(self.folder) or plain
         with self._lock:
-            if self._places is None or self._places.version != version:
-                plain = Places.along_principal_axes(version, sample)
-                self._places = plain.load(self.folder) or plain
-                self._start()
-            return self._places
+            self._places = plain
+            self._start()
+        return plain
+
+    def best(self, plain: Places | None) -> Places | None:
+        """Return the best places there are by now of the version that has these."""
+        made = self._places
+        return made if plain is not None and made is not None and made.version == plain.version else plain
 
     @property
     def is_working(self) -> bool:
@@ -68,6 +78,9 @@ class MapMaker:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
+        if hasattr(os, "setpriority"):  # requests come first
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
         watch = threading.Thread(target=self._finish, args=(self._process, places, folder), daemon=True)
         watch.start()
 

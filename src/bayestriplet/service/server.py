@@ -3,6 +3,7 @@
 import errno
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from bayestriplet.service.guard import is_loopback
 from bayestriplet.service.logs import log, start_logging
 
 GRACE = 5  # seconds that requests may take to end when the server stops
+SWITCH = 0.001  # seconds after which a thread at work lets others work
 KEEP_ALIVE = 10  # seconds that a connection is kept for a further request
 LONGEST_HEAD = 32 * 2**10  # bytes of a request before its body
 Announce = Callable[[str, bool], None]
@@ -56,6 +58,7 @@ def _run(
 
     start_logging()
     limit_log()
+    sys.setswitchinterval(SWITCH)  # a request changes threads often
     config = uvicorn.Config(
         make_app(catalogue, token, service, read_only), log_config=None, access_log=False,
         server_header=False,

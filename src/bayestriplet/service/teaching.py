@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.teaching import Teacher
@@ -29,7 +29,7 @@ def add_teaching(app: FastAPI, service: Any, read_only: bool) -> None:
 
     @app.get("/api/classes", response_model=Classes, summary="Classes, trained and taught")
     async def classes() -> Response:
-        return JSONResponse(await service.call(_list, catalogue, not read_only))
+        return await _rendered(service, catalogue, not read_only)
 
     @app.post(
         "/api/teach", response_model=Classes, summary="Give pictures of answers a class, or undo it",
@@ -42,7 +42,12 @@ def add_teaching(app: FastAPI, service: Any, read_only: bool) -> None:
             raise RefusalError(HTTPStatus.FORBIDDEN, READ_ONLY)
         asked = _check(await _read(request))
         await service.call(_teach, catalogue, asked)
-        return JSONResponse(await service.call(_list, catalogue, True))
+        return await _rendered(service, catalogue, True)
+
+
+async def _rendered(service: Any, catalogue: Catalogue, writable: bool) -> Response:
+    response: Response = await service.render(_list, catalogue, writable)
+    return response
 
 
 async def _read(request: Request) -> bytes:

@@ -22,6 +22,19 @@ def killed_rows(found: dict[str, Any]) -> list[Row]:
         (f"A comparison killed {compared['kills']} times has the results of an undisturbed one",
          "equal" if compared["tables_equal"] and compared["runs_equal"] else "different",
          compared["tables_equal"] and compared["runs_equal"]),
+        *_file_rows(found),
+    ]  # fmt: skip
+
+
+def _file_rows(found: dict[str, Any]) -> list[Row]:
+    taught, features, fetched = found["teaching"], found["features"], found["downloads"]
+    return [
+        ("Killed `teach` has taught all or nothing", f"{taught['kills'] - taught['wrong']} of "
+         f"{taught['kills']}", not taught["wrong"]),
+        (f"Features killed {features['kills']} times, {features['half_done']} times half done",
+         "equal" if features["equal"] else "different", features["equal"]),
+        ("Killed downloads leave a whole file or none", f"{fetched['kills'] - fetched['wrong']} of "
+         f"{fetched['kills']}", not fetched["wrong"]),
     ]  # fmt: skip
 
 

@@ -24,10 +24,10 @@ def run(*arguments, first=(COMMAND,), timeout=300, **options):
     return subprocess.run(command, **options)
 
 
-def start(*arguments, first=(COMMAND,)):
+def start(*arguments, first=(COMMAND,), env=None):
     """Start a command in a group of its own, so that all its processes can be killed at once."""
     return subprocess.Popen(
-        [*map(str, first), *map(str, arguments)], env=environment(), start_new_session=True,
+        [*map(str, first), *map(str, arguments)], env=env or environment(), start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 

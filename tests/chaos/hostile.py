@@ -109,7 +109,7 @@ class Doors:
             rows.append((f"search {path.suffix}", 2, path, False, self.search))
             rows.append((f"service {path.suffix}", 2, path, False, self.serve))
         rows += [
-            (f"LanceDB {path.suffix}", 1, path, False, self.index)
+            (f"LanceDB {path.suffix}", 1, path, path.suffix in (".lance", ".manifest"), self.index)
             for path in sorted((self.folder / "old" / "index" / "items.lance").rglob("*"))
             if path.is_file()
         ]

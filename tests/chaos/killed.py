@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.chaos import killed_files
 from tests.chaos.commands import OPTIONS, kill_after, run, start
 
 LENGTH = ("--max-steps", "240", "--validate-every", "30")
@@ -172,4 +173,5 @@ def measure(folder, seed, kills=20, indexers=6, comparisons=3):
         "trainings_equal": sum(one["kills"] - len(one["unequal"]) for one in trainings),
         "indexers": kill_indexers(folder / "index", made.run, made.scans, indexers, seed),
         "comparisons": kill_comparisons(folder / "compare", comparisons, seed),
+        **killed_files.measure(folder / "files", made, seed),
     }

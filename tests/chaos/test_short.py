@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.chaos import hostile, killed, scarce, served
+from tests.chaos import hostile, killed, killed_files, scarce, served
 from tests.chaos.commands import error_of, run
 from tests.chaos.runs import Made, make_run
 
@@ -30,6 +30,14 @@ def test_three_hundred_damaged_files_are_refused_or_opened_and_never_believed(ma
 def test_a_killed_training_goes_on_or_says_that_nothing_was_kept(tmp_path):
     found = killed.kill_trainings(tmp_path, kills=1, devices=1, seed=3)
     assert (found["kills"], found["unequal"]) == (1, [])
+
+
+def test_killed_teaching_is_all_or_nothing(made, tmp_path):
+    assert killed_files.kill_teaching(tmp_path, made.run, kills=2, seed=1)["wrong"] == 0
+
+
+def test_killed_downloads_leave_a_whole_file_or_none(tmp_path):
+    assert killed_files.kill_downloads(tmp_path, kills=3, seed=1)["wrong"] == 0
 
 
 @pytest.mark.skipif(not scarce.can_mount(), reason="this machine lets nobody mount a file system")

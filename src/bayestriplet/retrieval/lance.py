@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.errors import MissingDependencyError, StateError, StoreError
+from bayestriplet.errors import MissingDependencyError, StoreError
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.copying import copy_apart
@@ -19,6 +19,7 @@ from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vector
 from bayestriplet.retrieval.lance_tables import (
     SETS,
     TABLE,
+    changing,
     forget_versions,
     hash_manifests,
     is_one_of,
@@ -34,6 +35,7 @@ from bayestriplet.retrieval.memory import Memory
 from bayestriplet.retrieval.pinned import PinnedStore
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import Store, in_one_line, no_index
+from bayestriplet.retrieval.table_sums import note_files, verify_files
 
 MANY = 10_000  # items of which a copy takes long to make
 
@@ -127,6 +129,7 @@ class LanceStore:
                 if number or gone or not sets:
                     self._change(aside, schema, gone)
                     self._forget_versions()
+            note_files(self.folder)
         self._table = None
 
     @contextmanager
@@ -170,6 +173,7 @@ class LanceStore:
         with self._locked(), self._errors("cannot be purged; it is as it was"):
             for name in (TABLE, SETS):
                 purge_table(self._connect(), name)
+            note_files(self.folder)
         self._table = None
         shutil.rmtree(self.copies, ignore_errors=True)
         self._loaded = None
@@ -259,11 +263,13 @@ class LanceStore:
                 raise MissingDependencyError(
                     "an index needs LanceDB: pip install 'bayestriplet[search]'"
                 ) from error
+            verify_files(self.folder)
             self._database = lancedb.connect(self.uri)
         return self._database
 
     def _open(self) -> Any:
         if self._table is None:
+            verify_files(self.folder)
             self._table = self._connect().open_table(TABLE)
         return self._table
 
@@ -285,16 +291,10 @@ class LanceStore:
         if self.folder is None:
             yield
             return
-        import filelock
-
         with self._errors("cannot be written"):
             self.folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(self.folder / ".lock", timeout=0)
-        try:
-            with lock:
-                yield
-        except filelock.Timeout:
-            raise StateError(f"{self.uri} is being changed by another process; wait for it") from None
+        with changing(self.folder):
+            yield
 
     def _errors(self, what: str) -> AbstractContextManager[None]:
         return in_one_line(self.uri, what, reason_in_words)

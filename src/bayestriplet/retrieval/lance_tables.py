@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from bayestriplet.errors import reason_of
+from bayestriplet.errors import StateError, reason_of
 from bayestriplet.retrieval.items import FIELDS, Rows
 from bayestriplet.retrieval.sets import IndexedSet
 
@@ -71,6 +71,18 @@ def forget_versions(database: Any, name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table.optimize(cleanup_older_than=max(age, YOUNG))
+
+
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Let one process at a time change the tables in a folder; a second one is refused."""
+    import filelock
+
+    try:
+        with filelock.FileLock(folder / ".lock", timeout=0):
+            yield
+    except filelock.Timeout:
+        raise StateError(f"{folder} is being changed by another process; wait for it") from None
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""checksums.json beside a LanceDB table: the SHA-256 of its files, so that a damaged one is never believed.
+
+The files of a table never change once they are written; each version adds some. A file without a known
+sum, as those of earlier versions of this package, passes.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bayestriplet.atomic import write_text
+from bayestriplet.errors import StoreError, reason_of
+
+NAME = "checksums.json"
+FORMAT = 1
+FILES = ("*.lance/data/*", "*.lance/_deletions/*", "*.lance/_versions/*.manifest")
+Known = dict[str, list[Any]]  # size, time in nanoseconds and sum of a file, by its path in the folder
+_verified: dict[Path, tuple[int, int, int, str]] = {}
+"""What was verified in this process: size, time and number of a file, and its sum."""
+
+
+def note_files(folder: Path | None) -> None:
+    """Write down the sums of a table's files; only those of new ones are computed.
+
+    That it cannot be written down is no reason for a change to fail, which is made by then.
+    """
+    if folder is None:  # in a bucket, which has sums of its own
+        return
+    with suppress(OSError, StoreError):
+        known, now = _read(folder), {}
+        for name, path in _files(folder):
+            about = path.stat()
+            size, time, _ = own = known.get(name, [-1, -1, ""])
+            same = size == about.st_size and time == about.st_mtime_ns
+            now[name] = own if same else [about.st_size, about.st_mtime_ns, _sum_of(path)]
+        if now != known:
+            write_text(folder / NAME, json.dumps({"format": FORMAT, "files": now}) + "\n")
+
+
+def verify_files(folder: Path | None) -> None:
+    """Raise if a file of a table is not as it was written; each is read once in a process.
+
+    LanceDB would crash inside at some damage, in words of its own, and believe other damage.
+    """
+    if folder is None:
+        return
+    known = _read(folder)
+    for name, path in _files(folder):
+        if name not in known:
+            continue
+        wanted = known[name][2]
+        try:
+            about = path.stat()
+            seen = about.st_size, about.st_mtime_ns, about.st_ino, wanted
+            if _verified.get(path) == seen:
+                continue
+            found = _sum_of(path)
+        except OSError:  # an old version that another process removes; else whoever reads it says so
+            continue
+        if found != wanted:
+            raise StoreError(
+                f"{path} is damaged: it is not what was written; bring back a copy of {folder}, or delete it "
+                "and index again"
+            )
+        _verified[path] = seen
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for pattern in FILES:
+        for path in sorted(folder.glob(pattern)):
+            if path.is_file() and not path.name.startswith("."):
+                yield path.relative_to(folder).as_posix(), path
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(folder: Path) -> Known:
+    path = folder / NAME
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path} cannot be read: {reason_of(error)}; delete it") from None
+    files = found.get("files") if isinstance(found, dict) else None
+    if isinstance(found, dict) and found.get("format") != FORMAT:
+        raise StoreError(f"{path} has format {found.get('format')!r}; this version reads {FORMAT}")
+    if not isinstance(files, dict) or not all(_is_entry(one) for one in files.values()):
+        raise StoreError(f"{path} holds no checksums; delete it")
+    return files
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, list) and list(map(type, value)) == [int, int, str]

@@ -63,6 +63,7 @@ sbom: $(READY)
 # Builds the package twice, compares the files, and installs each extra into an environment of its own.
 extras: $(READY)
 	$(BIN)/python benchmarks/supply.py extras
+	$(BIN)/python benchmarks/supply.py pythons
 
 # PATHMNIST=pathmnist.npz adds the colorectal-cancer set (MedMNIST's file), BIRDS=FOLDER pictures in class folders,
 # OMNIGLOT=FILE.npz and CUB=FILE.npz retrieval among their test classes (benchmarks/unseen.py says what they hold).

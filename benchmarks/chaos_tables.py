@@ -71,7 +71,8 @@ def served_rows(found: dict[str, Any]) -> list[Row]:
     wrong = load["wrong_answers"] + load["wrong_after"]
     who = f"{load['clients']} clients and {load['idle_connections']} idle connections"
     return [
-        (f"Errors of {who} in {load['seconds_of_load']} s, {load['reindexed']} reindexes meanwhile",
+        (f"Errors of {who} in {load['seconds_of_load']} s, {load['reindexed']} reindexes meanwhile"
+         f" and {load.get('taught', 0)} lessons",
          f"{load['errors']} of {load['answers']:,}", not load["errors"]),
         ("Answers that differ from those of a search from the shell", f"{wrong}", not wrong),
         ("99th percentile, at most 5 medians", f"{load['p99_over_median']:.1f} medians",

@@ -31,6 +31,7 @@ class Clients:
         self.stop = threading.Event()
         self.lock = threading.Lock()
         self.answers, self.errors = [], []  # (when it ended, seconds, query, answer)
+        self.taught = 0
 
     def run(self, kinds):
         threads = [
@@ -58,6 +59,19 @@ class Clients:
             path = ("/api/info", "/api/map", "/healthz", "/")[int(draw.integers(4))]
             self.ask(connection, ("GET", path), None)
             self.stop.wait(draw.exponential(0.5))
+        connection.close()
+
+    def teaching(self, draw):
+        """Give the picture of an answer a class, and undo it."""
+        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=PATIENCE)
+        while not self.stop.is_set():
+            number = int(draw.integers(len(self.queries)))
+            replay = self.server.search(self.queries[number])[1]["replay"]
+            for undo in (False, True):
+                body = json.dumps({"label": "taught", "replays": [replay], "undo": undo})
+                self.ask(connection, ("POST", "/api/teach", body, {"content-type": "application/json"}), None)
+                self.taught += 1
+                self.stop.wait(draw.exponential(1.0))
         connection.close()
 
     def ask(self, connection, request, number):
@@ -141,7 +155,7 @@ def load(folder, made, seed, seconds, clients=64, every=15.0, idle=500):
         before = expected_answers(made, queries)
         first_version = server.search(queries[0])[1]["index"]
         with idle_connections(server, idle) as opened:
-            threads = many.run(kinds[:clients])
+            threads = many.run(["teaching", *kinds[: clients - 1]])
             grower = threading.Thread(target=grow, args=(server, made, many, every))
             grower.start()
             time.sleep(seconds / 4)
@@ -157,7 +171,8 @@ def load(folder, made, seed, seconds, clients=64, every=15.0, idle=500):
     found = figures(many, before, first_version)
     return {
         **found, "clients": clients, "seconds_of_load": seconds, "idle_connections": opened,
-        "reindexed": many.grown, "memory_growth": round(grown, 4), "wrong_after": wrong, "exit_code": code,
+        "reindexed": many.grown, "taught": many.taught, "memory_growth": round(grown, 4),
+        "wrong_after": wrong, "exit_code": code,
     }  # fmt: skip
 
 

@@ -65,6 +65,7 @@ def test_clients_of_every_kind_are_answered_while_the_index_grows(copied, tmp_pa
     assert (found["errors"], found["wrong_answers"], found["wrong_after"]) == (0, 0, 0)
     assert found["exit_code"] == 0
     assert found["reindexed"] >= 1
+    assert found["taught"] >= 2
     assert found["searches"] > 20
 
 

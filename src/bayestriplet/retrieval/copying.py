@@ -1,14 +1,20 @@
-"""Making the copy of a large table ready for searching in another process, while this one answers."""
+"""A process that makes the copy of a large table ready for searching, while another one answers."""
 
-import subprocess
+import os
 import sys
 from pathlib import Path
 
-COPIER = "bayestriplet.retrieval.copier"
+from bayestriplet.retrieval.lance import LanceStore
+
+NICE = 10  # whoever answers requests goes first
 
 
-def copy_apart(uri: str, folder: Path | None, copies: Path) -> None:
-    """Have another process make the copy of a LanceDB table's last version; that it cannot is no error."""
-    command = [sys.executable, "-P", "-m", COPIER, uri, str(folder or ""), str(copies)]
-    nothing = subprocess.DEVNULL
-    subprocess.run(command, stdin=nothing, stdout=nothing, stderr=nothing, check=False)  # noqa: S603
+def main(uri: str, folder: str, copies: str) -> None:
+    """Make the copy of a LanceDB table's last version, unless there is one by then."""
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    LanceStore(uri, Path(folder) if folder else None, Path(copies)).prepare()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -14,12 +14,12 @@ from bayestriplet.data.progress import Progress, report
 from bayestriplet.errors import MissingDependencyError, StoreError
 from bayestriplet.retrieval.columns import Column
 from bayestriplet.retrieval.conditions import Condition
-from bayestriplet.retrieval.copying import copy_apart
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.lance_tables import (
     SETS,
     TABLE,
     changing,
+    copy_apart,
     forget_versions,
     hash_manifests,
     is_one_of,

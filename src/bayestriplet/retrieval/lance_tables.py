@@ -3,6 +3,8 @@
 import hashlib
 import re
 import secrets
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -98,6 +100,14 @@ def making_copy(copies: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def copy_apart(uri: str, folder: Path | None, copies: Path) -> None:
+    """Have another process make the copy of a table's last version; that it cannot is no error."""
+    names = [uri, str(folder or ""), str(copies)]
+    command = [sys.executable, "-P", "-m", "bayestriplet.retrieval.copying", *names]
+    nothing = subprocess.DEVNULL
+    subprocess.run(command, stdin=nothing, stdout=nothing, stderr=nothing, check=False)  # noqa: S603
 
 
 def hash_manifests(folder: Path) -> str | None:

@@ -17,6 +17,8 @@ from bayestriplet.evaluation.features import with_features
 from bayestriplet.model.backbone import build_features
 from bayestriplet.model.encoder import Encoder
 from bayestriplet.model.info import EncoderInfo
+from bayestriplet.runs.splits import open_run_data
+from bayestriplet.runs.teaching import open_teaching
 from bayestriplet.training.events import PhaseEvent
 from bayestriplet.training.loader import TrainingImages, make_loader
 from bayestriplet.training.plan import choose_start
@@ -64,6 +66,16 @@ def test_only_the_head_is_trained_and_the_whole_is_kept(photos, weights, tmp_pat
     np.testing.assert_allclose(run.encode(list(pixels)), expected, atol=1e-4)
     assert run.class_probabilities(run.encode(photos)).shape == (42, 3)
     assert "retrieval.png" in run.figures().paths
+
+
+def test_looks_are_those_of_the_pictures_and_not_of_their_features(weights, tmp_path):
+    folder = make_folder(tmp_path / "photos", {"a": 45, "b": 45}, shape=(72, 80, 3))
+    run = bt.train(str(folder), out=tmp_path / "run", **options(weights))
+    kept = open_teaching(run.folder, run.encoder.fingerprint, {})
+    images = open_run_data(run.folder, str(folder), run.encoder.info, False, None)
+    pixels = images.read(images.indices("val"))
+    assert len(pixels) == len(kept.looks) > 5
+    np.testing.assert_allclose(kept.appearance.describe(pixels), kept.looks, atol=1e-6)
 
 
 def test_features_are_computed_once_and_read_the_second_time(photos, weights, tmp_path):

@@ -29,6 +29,7 @@ def add_appearance(
     """
     if images.noun != "image" or len(train) < FEWEST or not len(known):
         return teaching
+    images = images.as_images()  # of a frozen network, those that its features are of
     first = images.read(train[:1])
     most = min(MOST_TRAINED, max(FEWEST, MOST_BYTES // first.nbytes))
     appearance = Appearance.of(_read(images, train[spread_rows(len(train), most)], progress))
@@ -54,7 +55,7 @@ def look_at_rows(
     appearance: Appearance, images: LabelledImages, rows: NDArray[np.int64], progress: Progress | None
 ) -> Floats:
     """Return how some of the images look (n, F)."""
-    parts = []
+    parts, images = [], images.as_images()
     for start in range(0, len(rows), PART):
         parts.append(appearance.describe(images.read(rows[start : start + PART])))
         report(progress, "Looking at images", min(start + PART, len(rows)), len(rows))

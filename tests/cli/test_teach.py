@@ -1,6 +1,8 @@
 """``bayestriplet teach``."""
 
+import resource
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ def test_index_names_the_command_that_teaches_and_search_knows_the_class_after_i
     done = run("index", copied, pictures)
     last = done.stdout.splitlines()[-1]
     assert last == (
-        "6 images are of 1 classes that the run does not know (stripes); "
+        "6 images are of 1 class that the run does not know (stripes); "
         f"to teach them:  bayestriplet teach {copied} {pictures} --only-new"
     )
     done = run("teach", copied, pictures, "--only-new")
@@ -78,3 +80,19 @@ def test_suggestions_are_a_table_and_a_picture(copied, tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_done_is_said_in_one_line(copied, options, message):
     assert_one_line(run("teach", copied, *options), message)
+
+
+def fill_the_disk():
+    """Let the system refuse files of more than 1,000 bytes, as a full disk does."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def test_a_full_disk_is_said_in_one_line_and_what_was_taught_before_stays(copied, pictures):
+    assert run("teach", copied, pictures, "--only-new").returncode == 0
+    taught = bt.Run(copied).folder.taught
+    before = taught.read_bytes()
+    done = run("teach", copied, pictures, "--label", "more", preexec_fn=fill_the_disk)
+    assert_one_line(done, "taught.safetensors cannot be written: File too large")
+    assert taught.read_bytes() == before
+    taught.unlink()

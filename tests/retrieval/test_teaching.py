@@ -157,6 +157,37 @@ def test_more_examples_of_a_trained_class_enter_its_statistics_and_undo_takes_th
         teacher.forget("3")
 
 
+def log_loss(predictive, vectors, labels):
+    rows = [predictive.classes.index(name) for name in labels]
+    return -predictive.log_probabilities(vectors)[np.arange(len(rows)), rows].mean()
+
+
+def test_examples_say_how_sure_one_may_be_of_new_classes_and_undo_takes_that_back(run, trained):
+    teacher = Teacher(run.folder, run.encoder)
+    pixels, labels = examples(trained, "678", 1)
+    run.teach(pixels, labels)
+    assert teacher.read().adapted is None  # no example has another of its class beside it
+    run.teach(*examples(trained, "678", 15, 1))
+    taught = teacher.read()
+    assert taught.adapted is not None
+    asked = [examples(trained, names, number, 80) for names, number in (("678", 40), ("0123459", 20))]
+    teaching = open_teaching(run.folder, run.encoder.fingerprint, {})
+    plain = teacher.trained.taught(run.folder, teaching, replace(taught, adapted=None))
+    adapted = open_predictive(run.folder, run.encoder.fingerprint)
+    losses = [[log_loss(one, run.encode(x), names) for x, names in asked] for one in (plain, adapted)]
+    assert sum(losses[1]) < sum(losses[0])
+    more, names = examples(trained, "67", 4, 30)
+    vectors, looks = run.encode(more), teacher.trained.look(more)
+    teacher.teach(vectors, names, looks=looks)
+    assert teacher.read().adapted != taught.adapted
+    teacher.undo(vectors, names, looks)
+    back = teacher.read()
+    np.testing.assert_allclose(
+        list(vars(back.adapted).values()), list(vars(taught.adapted).values()), rtol=1e-6
+    )
+    np.testing.assert_array_equal(back.kept.vectors, taught.kept.vectors)
+
+
 def test_many_classes_are_read_along_the_axes_and_agree_with_full_ones(run, trained, monkeypatch):
     run.teach(*examples(trained, "678", 30))
     vectors = run.encode(examples(trained, "678", 40, 60)[0])

@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bayestriplet.errors import InputError, StateError
 from bayestriplet.runs import taught as module
+from bayestriplet.runs.adapting import Adapted
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.taught import LOCK, Taught, check_names, open_taught, writing
+from bayestriplet.runs.tensors import read_tensors, write_tensors
 
 WRITE = """
 import sys, numpy as np
@@ -47,6 +50,7 @@ def lesson(number=6, dim=5, encoder="of an encoder"):
 
 def test_what_is_read_is_what_was_written(tmp_path):
     found, x = lesson()
+    found = replace(found, adapted=Adapted(1.5, 0.75, -0.25))
     path = RunFolder(tmp_path).taught
     found.save(path)
     first = path.read_bytes()
@@ -54,6 +58,8 @@ def test_what_is_read_is_what_was_written(tmp_path):
     assert (back.classes, back.count("cat"), back.count("dog")) == (("cat", "döner kebab"), 3, 0)
     for name in ("count", "mean", "scatter"):
         np.testing.assert_array_equal(getattr(back.statistics, name), getattr(found.statistics, name))
+    assert back.adapted == found.adapted
+    np.testing.assert_array_equal(np.sort(back.kept.vectors, 0), np.sort(x, 0))
     back.save(path)
     assert path.read_bytes() == first
     left = back.minus(x[::2], ["cat"] * 3)
@@ -62,6 +68,27 @@ def test_what_is_read_is_what_was_written(tmp_path):
         back.minus(x[:4], ["cat"] * 4)
     with pytest.raises(InputError, match="were not taught"):
         back.minus(1000 * x[:3], ["cat"] * 3)
+
+
+def test_examples_leave_with_their_class_and_when_they_are_undone():
+    found, x = lesson()
+    assert found.without("cat").kept.rows.tolist() == [0, 0, 0]
+    undone = found.minus(x[1:], ["döner kebab", "cat", "döner kebab", "cat", "döner kebab"])
+    np.testing.assert_array_equal(undone.kept.vectors, x[:1])
+    assert undone.classes == ("cat",)
+
+
+def test_a_file_of_the_first_version_is_read_without_examples(tmp_path):
+    path = tmp_path / "taught.safetensors"
+    found, x = lesson()
+    found.save(path)
+    tensors, metadata = read_tensors(path, "what a run was taught")
+    del tensors["examples"], tensors["examples_of"], metadata["checksum"]
+    metadata["format"] = "1"
+    write_tensors(path, tensors, metadata | {"checksum": module._checksum(tensors, metadata)})
+    back = Taught.load(path)
+    assert (back.classes, back.adapted, len(back.kept.rows)) == (found.classes, None, 0)
+    assert len(back.plus(x, ["cat"] * 6).kept.rows) == 6
 
 
 def test_a_file_of_another_encoder_or_of_other_bytes_is_refused_in_a_line(tmp_path):

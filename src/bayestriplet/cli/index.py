@@ -1,5 +1,6 @@
 """``bayestriplet index``."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -95,8 +96,10 @@ def _offer_teaching(index: "Index", run: Path, images: str) -> None:
         number, names = sum(unknown.values()), ", ".join(sorted(unknown)[:3]) + ", ..." * (len(unknown) > 3)
         noun = "vector" if index.encoder.info.inputs else "image"
         typer.echo(
-            f"{number:,} {noun}s are of {len(unknown):,} classes that the run does not know ({names}); "
-            f"to teach them:  bayestriplet teach {run} {images} --only-new"
+            f"{number:,} {noun}{'s are' if number > 1 else ' is'} of {len(unknown):,} "
+            f"class{'es' * (len(unknown) > 1)} that the run does not know ({names}); "
+            f"to teach {'them' if number > 1 else 'it'}:  "
+            f"bayestriplet teach {shlex.quote(str(run))} {shlex.quote(images)} --only-new"
         )
 
 

@@ -13,6 +13,7 @@ from bayestriplet.runs.students import Floats
 
 Said = tuple[dict[str, float] | None, float | None]
 UNMEASURED = "not measured on held-out classes"
+POOR = 0.8  # AUROC below which it is said
 
 
 class LivePredictive:
@@ -43,12 +44,16 @@ def novelty_words(predictive: Predictive | None, noun: str) -> tuple[str, str]:
     """Return which classes novelty is about, and what it rests on where that is little."""
     if predictive is None:
         return "trained on", ""
-    against, evidence = "trained on or taught" if predictive.lessons is not None else "trained on", ""
-    number = len(predictive.held_out)
-    if 0 < number < FEW:
-        unmeasured = f", {UNMEASURED}" if predictive.evidence.auroc is None else ""
-        evidence = f"by only {number} validation {noun}{'s' * (number != 1)}{unmeasured}"
-    return against, evidence
+    against = "trained on or taught" if predictive.lessons is not None else "trained on"
+    number, measured = len(predictive.held_out), predictive.evidence.auroc
+    if not number:
+        return against, ""
+    words = [f"by only {number} validation {noun}{'s' * (number != 1)}"] if number < FEW else []
+    if measured is None:
+        words.append(UNMEASURED)
+    elif measured < POOR:
+        words.append(f"AUROC of only {measured:.2f} on held-out classes")
+    return against, ", ".join(words)
 
 
 def count_measures(predictive: Predictive | None) -> int:

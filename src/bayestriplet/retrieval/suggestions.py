@@ -73,6 +73,8 @@ def mutual_information(
     for start in range(0, len(vectors), BLOCK):
         part = slice(start, start + BLOCK)
         joint = draw_log_joint(predictive, vectors[part], DRAWS, rng)  # (S, n, K)
+        if predictive.lessons is not None:
+            joint = np.stack([predictive.lessons.weigh(one, predictive.log_prior) for one in joint])
         chance = np.exp(joint - np.logaddexp.reduce(joint, 2)[:, :, None])
         out[part] = _entropy(chance.mean(0)) - _entropy(chance).mean(0)
     return np.maximum(out, 0.0)

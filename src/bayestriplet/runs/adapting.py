@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.runs.students import Floats
 
-MOST_ASKED = 1000  # validation items, and examples, that the fit looks at
+MOST_ASKED, MOST_LEFT_OUT = 1000, 200  # validation items, and examples, that the fit looks at
 SHARPNESS, CONTRAST, BIAS = 0.7, 0.5, 1.0  # how far these are expected from what they are without examples
 LADDER = np.exp(np.linspace(-2.0, 2.0, 81))  # of the sharpness
 STEPS = 30

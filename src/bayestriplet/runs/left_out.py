@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayestriplet.runs.adapting import MOST_ASKED, Adapted
+from bayestriplet.runs.adapting import MOST_ASKED, MOST_LEFT_OUT, Adapted
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.kept_examples import KeptExamples
 from bayestriplet.runs.lessons import MOST_FULL, Lessons, new_scale
 from bayestriplet.runs.predictive import Predictive
+from bayestriplet.runs.rescoring import kept_evidence
 from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats, entropies, peaks
 from bayestriplet.runs.taught import Taught
@@ -29,23 +31,35 @@ def adapt(trained: Predictive, run: RunFolder, teaching: Teaching, taught: Taugh
     examples = _usable(taught, lessons)
     if not len(examples.rows):
         return taught
-    asked = teaching.validation[spread_rows(len(teaching.validation), MOST_ASKED)].astype(np.float64)
-    x = np.concatenate([asked, examples.vectors.astype(np.float64)])
-    joint = predictive.log_joint(x)
+    rows, x = spread_rows(len(teaching.validation), MOST_ASKED), examples.vectors.astype(np.float64)
+    asked = teaching.validation[rows].astype(np.float64)
     new = lessons.columns[lessons.new]
     old = np.setdiff1d(np.flatnonzero(np.isfinite(predictive.log_prior)), new)
-    scores = joint[:, new] - predictive.log_prior[new]  # (N, P)
+    of_examples, scores = _evidence_and_scores(predictive, x, old, new)
+    explained = kept_evidence(predictive, teaching, trained)
+    if explained is None:
+        of_asked, among = _evidence_and_scores(predictive, asked, old, new)
+    else:
+        of_asked, among = explained[rows], lessons.log_scores(asked)  # all of them are new
     own = np.searchsorted(np.flatnonzero(lessons.new), examples.rows)
-    scores[np.arange(len(asked), len(x)), own] = _left_out_scores(
-        trained, teaching, taught, lessons, examples
+    scores[np.arange(len(x)), own] = _left_out_scores(trained, teaching, taught, lessons, examples)
+    level = np.log(len(new)) - np.logaddexp.reduce(predictive.log_prior[old])
+    odds = tuple(
+        np.logaddexp.reduce(of_new, 1) - of_old - level
+        for of_new, of_old in ((among, of_asked), (scores, of_examples))
     )
-    of_old = np.logaddexp.reduce(joint[:, old], 1) - np.logaddexp.reduce(predictive.log_prior[old])
-    odds = np.logaddexp.reduce(scores, 1) - np.log(len(new)) - of_old
-    parts = odds[: len(asked)], odds[len(asked) :]
     prior = float(np.log(len(new) / len(old)))
     contrast = float(lessons.contrast[lessons.new].mean())
-    found = Adapted.fit(scores[len(asked) :], own, parts, prior, contrast, teaching.new.bias)
+    found = Adapted.fit(scores, own, (odds[0], odds[1]), prior, contrast, teaching.new.bias)
     return replace(taught, adapted=found)
+
+
+def _evidence_and_scores(
+    predictive: Predictive, x: Floats, old: NDArray[np.int64], new: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return the log evidence (N,) of old classes, and the terms (N, P) of new ones without their prior."""
+    joint = predictive.log_joint(x)
+    return np.logaddexp.reduce(joint[:, old], 1), joint[:, new] - predictive.log_prior[new]
 
 
 def _usable(taught: Taught, lessons: Lessons) -> KeptExamples:
@@ -53,7 +67,7 @@ def _usable(taught: Taught, lessons: Lessons) -> KeptExamples:
     kept = taught.kept
     able = lessons.new & (taught.statistics.count > 1)
     kept = kept.take(able[kept.rows] & kept.single)
-    return kept.take(spread_rows(len(kept.rows), MOST_ASKED))
+    return kept.take(spread_rows(len(kept.rows), MOST_LEFT_OUT))
 
 
 def _left_out_scores(

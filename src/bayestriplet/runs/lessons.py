@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.runs.adapting import Adapted
 from bayestriplet.runs.folder import RunFolder
-from bayestriplet.runs.row_statistics import KAPPA
+from bayestriplet.runs.row_statistics import RowStatistics
 from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats, FullStudents, RowStudents
 from bayestriplet.runs.taught import Taught
@@ -42,7 +42,8 @@ class Lessons:
         new = self.columns[self.new]
         if not len(new):
             return joint
-        old = np.setdiff1d(np.flatnonzero(np.isfinite(log_prior)), new)
+        old = np.isfinite(log_prior)
+        old[new] = False
         odds = _odds(joint, new, old) - _odds(log_prior[None], new, old)  # (N,), by the densities alone
         out = joint.copy()
         if self.sharpness != 1.0:
@@ -86,7 +87,7 @@ def make_lessons(
     return Lessons(columns, students, power, shift, count, contrast, bias, adapted.sharpness)
 
 
-def _odds(joint: Floats, new: NDArray[np.int64], old: NDArray[np.int64]) -> Floats:
+def _odds(joint: Floats, new: NDArray[np.int64], old: NDArray[np.bool_]) -> Floats:
     """Return the log odds (N,) of some classes against others."""
     return np.asarray(
         np.logaddexp.reduce(joint[:, new], 1) - np.logaddexp.reduce(joint[:, old], 1), np.float64
@@ -145,18 +146,8 @@ def _along_axes(
     weight = np.where(old, priors[True].weight, priors[False].weight)
     widening = priors[False].covariance.trace() / priors[True].covariance.trace()
     expected = np.where(old, 1.0, widening)[:, None] * values
-    keep = np.minimum(1.0, memory / statistics.count)
-    count = keep * statistics.count
-    kappa, freedom = KAPPA + count, weight + 2 + count
-    center = priors[True].mean @ axes
-    shift = statistics.mean @ axes - center
     diagonal = np.einsum("da,pde,ea->pa", axes, statistics.scatter, axes, optimize=True)
-    cross = shift * np.sqrt(KAPPA * count / kappa)[:, None]
-    return RowStudents(
-        axes=axes,
-        center=center + shift * (count / kappa)[:, None],
-        variance=weight[:, None] * expected + keep[:, None] * np.maximum(diagonal, 0.0),
-        rows=cross[:, None],
-        spread=(1 + 1 / kappa) / freedom,
-        freedom=freedom,
+    along = RowStatistics(
+        axes, statistics.count, statistics.mean @ axes, diagonal, np.zeros((len(old), 0, len(axes)))
     )
+    return along.students(priors[True].mean @ axes, expected, weight, memory)

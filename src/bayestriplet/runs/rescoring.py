@@ -23,15 +23,12 @@ def _by_what_is_kept(
     predictive: Predictive, teaching: Teaching, trained: Predictive, looks: Floats | None
 ) -> tuple[Floats, Floats | None]:
     """Return scores (V,) and misfits; of trained classes by what the file keeps, unless one has changed."""
-    lessons, old = predictive.lessons, np.isfinite(trained.log_prior)
-    shift = predictive.log_prior[: len(old)][old] - trained.log_prior[old]
-    new = lessons is not None and not np.isin(lessons.columns, np.flatnonzero(old)).any()
-    if lessons is None or not new or teaching.explained is None or np.ptp(shift) > 1e-9:
+    lessons, of_old = predictive.lessons, kept_evidence(predictive, teaching, trained)
+    if lessons is None or of_old is None:
         _, scores, explained = predictive.explain(teaching.validation)
         return scores, _misfit(predictive, looks, np.exp(explained))
     x = check_vectors(teaching.validation, predictive.dim)
     taught = lessons.log_scores(x) + predictive.log_prior[lessons.columns]  # (V, P)
-    of_old = teaching.explained + shift[0]
     evidence = np.logaddexp(of_old, np.logaddexp.reduce(taught, 1))
     scores = -evidence
     if predictive.background is not None:
@@ -43,6 +40,19 @@ def _by_what_is_kept(
     if misfit is not None and teaching.misfit is not None:
         misfit = misfit + np.exp(of_old - evidence) * teaching.misfit
     return scores, misfit
+
+
+def kept_evidence(predictive: Predictive, teaching: Teaching, trained: Predictive) -> Floats | None:
+    """Return the log evidence (V,) of the trained classes for the kept validation items, as the file has it.
+
+    None where it does not say: a trained class has changed since, or its share of the class prior.
+    """
+    lessons, old = predictive.lessons, np.isfinite(trained.log_prior)
+    shift = predictive.log_prior[: len(old)][old] - trained.log_prior[old]
+    changed = lessons is None or np.isin(lessons.columns, np.flatnonzero(old)).any()
+    if changed or teaching.explained is None or np.ptp(shift) > 1e-9:
+        return None
+    return np.asarray(teaching.explained + shift[0], np.float64)
 
 
 def _misfit(predictive: Predictive, looks: Floats | None, shares: Floats) -> Floats | None:

@@ -48,19 +48,27 @@ class RowStatistics:
     def read(self, memory: float, weight: float, floor: float) -> RowStudents:
         """Return the predictive distributions of eq. (7) with the prior of eq. (13)."""
         total = self.count.sum()
-        keep = np.minimum(1.0, memory / self.count)
-        count = self.count * keep
         pooled = self.diagonal.sum(0) / total  # (D,)
         level = pooled.mean() + np.finfo(np.float64).eps ** 2
-        grand = self.count @ self.mean / total
-        kappa, freedom = KAPPA + count, weight + 2 + count  # nu_n - D + 1
-        shift = self.mean - grand
+        return self.students(self.count @ self.mean / total, pooled + floor * level, weight, memory)
+
+    def students(
+        self, center: Floats, expected: Floats, weight: float | Floats, memory: float
+    ) -> RowStudents:  # fmt: skip
+        """Return the predictive distributions (7) with a prior of this mean (D,), along the axes.
+
+        It expects variances (D,) or (P, D), and counts for ``weight`` items, one number or (P,).
+        """
+        keep = np.minimum(1.0, memory / self.count)
+        count, weights = self.count * keep, np.broadcast_to(weight, keep.shape)
+        kappa, freedom = KAPPA + count, weights + 2 + count  # nu_n - D + 1
+        shift = self.mean - center
         cross = shift * np.sqrt(KAPPA * count / kappa)[:, None]
         remainder = np.maximum(self.diagonal - np.square(self.factor).sum(1), 0.0)
         return RowStudents(
             axes=self.axes,
-            center=grand + shift * (count / kappa)[:, None],
-            variance=weight * (pooled + floor * level) + keep[:, None] * remainder,
+            center=center + shift * (count / kappa)[:, None],
+            variance=weights[:, None] * expected + keep[:, None] * remainder,
             rows=np.concatenate([self.factor * np.sqrt(keep)[:, None, None], cross[:, None]], 1),
             spread=(1 + 1 / kappa) / freedom,
             freedom=freedom,

@@ -109,18 +109,28 @@ class RowStudents:
     def _distances(self, z: Floats) -> Floats:
         """Return (z - m)^T (d + F^T F)^-1 (z - m), (N, K)."""
         number, rank, dim = self.rows.shape
-        precision = self._precision
-        weighted = self.center * precision
-        plain = np.square(z) @ precision.T - 2 * z @ weighted.T + (self.center * weighted).sum(1)  # (N, K)
+        weighted, lengths = self._weighted
+        plain = np.square(z) @ self._precision.T - 2 * z @ weighted.T + lengths  # (N, K)
         if not rank:
             return np.maximum(plain, 0.0)
         inside = (z @ self._inside.reshape(number * rank, dim).T).reshape(len(z), number, rank)
-        inside -= np.einsum("krd,kd->kr", self._inside, self.center)
+        inside -= self._center_inside
         return np.maximum(plain - np.square(inside).sum(2), 0.0)
 
     @cached_property
     def _precision(self) -> Floats:
         return 1 / self.variance
+
+    @cached_property
+    def _weighted(self) -> tuple[Floats, Floats]:
+        """m^T d^-1 (K, D) and m^T d^-1 m (K,)."""
+        weighted = self.center * self._precision
+        return weighted, (self.center * weighted).sum(1)
+
+    @cached_property
+    def _center_inside(self) -> Floats:
+        """G m (K, R)."""
+        return np.asarray(np.einsum("krd,kd->kr", self._inside, self.center), np.float64)
 
     @cached_property
     def _capacity(self) -> Floats:

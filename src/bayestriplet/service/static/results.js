@@ -139,7 +139,7 @@ function showNovelty(answer) {
   }
   const [upTo, band, meaning] = BANDS.find(([most]) => answer.novelty <= most);
   const word = upTo === Infinity ? `${band} ${answer.against}` : band;
-  const restsOn = answer.evidence ? ` Judged ${answer.evidence}.` : "";
+  const restsOn = answer.evidence ? ` ${answer.evidence[0].toUpperCase()}${answer.evidence.slice(1)}.` : "";
   const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.${restsOn}`.replaceAll("image", noun().slice(0, -1));
   words.replaceChildren(make("strong", {}, `${word}: `), text);
   gauge.setAttribute("aria-valuenow", answer.novelty.toFixed(1));

@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -83,13 +84,15 @@ def trained(tmp_path_factory):
     ],
 )
 def test_help_answers_in_under_a_second(arguments):
+    """Seconds of computing, which are those on the clock unless other programs compute, too."""
     run(*arguments)  # compiled bytecode, warm disk
     fastest = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert run(*arguments).returncode == 0
-        fastest.append(time.perf_counter() - start)
-    assert min(fastest) < 1
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        fastest.append(end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
+    assert 0 < min(fastest) < 1
 
 
 def test_version():

@@ -22,6 +22,7 @@ OF_CLASSES = ("log_prior", "held_out")
 COMPACT = ("center", "variance", "rows")  # kept as float32: most of the file
 LARGEST = 1e100  # of any number of a distribution
 BLOCK = 1024  # vectors whose probabilities are computed at a time
+CELLS = 2**24  # probabilities that are held at a time where only scores are asked for
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ class Predictive:
 
         Without a background, -log sum_k pi_k p_k^(1/T). ``looks`` (N, F) say how the items look (eq. 23).
         """
-        scores = self._both(vectors)[1]
+        x = check_vectors(vectors, self.dim)
+        rows = max(1, CELLS // len(self.classes))
+        parts = [x[start : start + rows] for start in range(0, max(1, len(x)), rows)]
+        scores = np.concatenate([self._both(part)[1] for part in parts])
         return scores if looks is None or self.appearance is None else self.appearance.score(scores, looks)
 
     def novelty(self, vectors: ArrayLike, looks: Floats | None = None) -> Floats:

@@ -128,7 +128,7 @@ class Teaching:
                 looks=tensors.get("looks"),
                 pictured=tensors.get("pictured", np.empty(0)),
             )
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path} is damaged: {reason_of(error)}; train again") from None
 
 

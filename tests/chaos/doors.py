@@ -73,7 +73,7 @@ class Doors:
         ]
         rows.append(("LanceDB checksums.json", 2, index / "checksums.json", False, self.index))
         files = [path for path in sorted(milvus.rglob("*")) if path.is_file() and path.stat().st_size]
-        return rows + [("Milvus", 2 / len(files), path, False, self.milvus) for path in files]
+        return rows + [("Milvus", 1 / len(files), path, False, self.milvus) for path in files]
 
     def of(self, read, name):
         return lambda _: read(self.folder / name)

@@ -83,7 +83,7 @@ def test_links_between_documents_lead_somewhere(path):
 
 def test_the_library_quotes_the_measured_speeds():
     page = (ROOT / "docs" / "library.md").read_text()
-    page = page[page.index("| criterion | ms a step |") :]
+    page = page[page.index("| criterion | ms per step |") :]
     measured = json.loads((ROOT / "benchmarks" / "results" / "speed.json").read_text())
     for name, row in measured["b50_k10_d128"].items():
         line = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))

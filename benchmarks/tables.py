@@ -287,7 +287,7 @@ def scale_table(found: dict[str, Any]) -> str:
         table.append([*cells_of, f"{memory['megabytes']:,.0f}"])
     beside = found["times_batch_hard"]
     small, large, blocks = (beside[name] for name in ("b50_k10", "b512_k100", "b50_k10_blocks"))
-    return to_markdown(table) + (
+    text = (
         "\nBeside batch-hard, as pytorch-metric-learning has it, a step of BUNCA takes "
         f"{small['median']:.2f} times as long with 50 items of 10 classes, and {large['median']:.2f} times "
         "with 512 items of 100 classes. Single steps of the two take turns; these are medians of seven "
@@ -296,6 +296,14 @@ def scale_table(found: dict[str, Any]) -> str:
         f"A training step of a network at a quarter of its width on 1,200 classes of glyphs takes "
         f"{found['end_to_end']['ratio']:.2f} times as long as with batch-hard, "
         "from reading images to the optimiser.\n"
+    )
+    return to_markdown(table) + text + (_run_of_many(found["run"]) if "run" in found else "")
+
+
+def _run_of_many(run: dict[str, float]) -> str:
+    return (
+        f"Such a run on {run['classes']:,} classes takes {run['megabytes']:.0f} MB on the disk. "
+        f"`evaluate` takes {run['evaluate_seconds']:.0f} s and `figures` {run['figures_seconds']:.0f} s.\n"
     )
 
 

@@ -97,8 +97,8 @@ def _name_labels(rows: list[Retrieval], names: list[str]) -> tuple[dict[int, str
 
 
 def _fit_below(name: str) -> str:
-    """Return a name in at most two lines that do not reach the next picture's."""
-    return fit(name, STEP - GAP / 2, SMALL, lines=2)
+    """Return a name in at most three lines that do not reach the next picture's."""
+    return fit(name, STEP - GAP / 2, SMALL, lines=3)
 
 
 def _room_below(rows: list[Retrieval], words: dict[int, str]) -> float:

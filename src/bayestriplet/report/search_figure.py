@@ -72,8 +72,8 @@ def small_height(found: list[DrawnNeighbour]) -> float:
 
 
 def _fit_label(one: DrawnNeighbour) -> str:
-    """Return a label in at most two lines that do not reach the next picture's."""
-    return fit(one.label, STEP - GAP, SMALL, lines=2) or "?"
+    """Return a label in at most three lines that do not reach the next picture's."""
+    return fit(one.label, STEP - GAP, SMALL, lines=3) or "?"
 
 
 def _label_height(one: DrawnNeighbour) -> float:

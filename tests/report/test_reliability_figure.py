@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from bayestriplet.evaluation.calibration import Judged, reliability
 from bayestriplet.report.figure import save_figure
@@ -34,6 +35,16 @@ def test_probabilities_that_are_all_right_or_all_wrong_can_be_drawn(tmp_path):
         found = judged(np.eye(3)[[0, 1, 2, 0]], np.array([k, k + 1, 2 * (1 - k), k]))
         figure = reliability_figure(found, "items")
         save_figure(figure, tmp_path / f"{k}.png")
+
+
+def test_the_accuracy_of_all_items_is_written_below_the_curve():
+    sure = np.linspace(1, 0.6, 100)
+    labels = (np.arange(100) == 95).astype(int)  # the curve falls at its end, and rises again
+    figure = reliability_figure(np.stack([sure, 1 - sure], 1), labels, "items")
+    figure.draw_without_rendering()
+    (text,) = (text for text in figure.axes[1].texts if "all items" in text.get_text())
+    curve = figure.axes[1].transData.transform(figure.axes[1].lines[0].get_xydata())
+    assert Text.get_window_extent(text).y1 < curve[:, 1].min()
 
 
 @pytest.mark.parametrize("classes", [2, 9, 50])

@@ -63,11 +63,11 @@ def _draw_selection(axes: "Axes", confidence: Floats, right: NDArray[np.bool_]) 
     axes.set_xlim(0, 104)
     lowest = 100 * float(accuracy[start:].min())
     room = max(100 - lowest, 0.5) if lowest < 100 else 5.0  # nothing is wrong: no scale of its own
-    axes.set_ylim(100 - 1.15 * room, 100 + 0.04 * room)
+    axes.set_ylim(100 - 1.2 * room, 100 + 0.04 * room)
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.annotate(
         f"all items: {100 * accuracy[-1]:.1f}%",
-        (100, 100 * accuracy[-1]),
+        (100, lowest),  # below the curve, which may rise to its end
         xytext=(-8, -4),
         textcoords="offset points",
         size=SMALL,

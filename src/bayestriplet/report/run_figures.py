@@ -174,7 +174,7 @@ def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
         labels[rows],
         embedded.names,
         f"UMAP of {embedded.about}: Recall@1 {embedded.recall:.1f}%",
-        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names at the median of their class. "
+        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names amid their class or above it. "
         f"{embedded.gallery}",
     )
 

@@ -1,6 +1,7 @@
 """The predictive of a run as it is now: what is taught meanwhile is known at once."""
 
 import math
+import threading
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,19 +17,41 @@ UNMEASURED = "not measured on held-out classes"
 
 
 class LivePredictive:
-    """Opens a run's predictive, and again after something was taught."""
+    """Opens a run's predictive, and again after something was taught. Any thread may ask.
+
+    While one thread opens it again, the others get the last one; ``latest`` waits.
+    """
 
     def __init__(self, run: RunFolder, fingerprint: str) -> None:
         self.run, self.fingerprint = run, fingerprint
+        self._opening = threading.Lock()
         self._seen = self._edition()
         self._found = open_predictive(run, fingerprint)
 
     def get(self) -> Predictive | None:
         """Return the predictive, None where the run keeps none."""
+        if self._edition() != self._seen and self._opening.acquire(blocking=False):
+            try:
+                self._renew()
+            finally:
+                self._opening.release()
+        return self._found
+
+    @property
+    def last(self) -> Predictive | None:
+        """The predictive that was opened last, without a look at any file."""
+        return self._found
+
+    def latest(self) -> Predictive | None:
+        """Return the predictive with all that was taught before this call."""
+        with self._opening:
+            self._renew()
+            return self._found
+
+    def _renew(self) -> None:
         edition = self._edition()
         if edition != self._seen:
             self._found, self._seen = open_predictive(self.run, self.fingerprint), edition
-        return self._found
 
     def _edition(self) -> tuple[int, int, int] | None:
         """Return what distinguishes one file of what was taught from the next; None without one."""

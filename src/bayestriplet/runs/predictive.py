@@ -22,6 +22,7 @@ OF_CLASSES = ("log_prior", "held_out")
 COMPACT = ("center", "variance", "rows")  # kept as float32: most of the file
 LARGEST = 1e100  # of any number of a distribution
 BLOCK = 1024  # vectors whose probabilities are computed at a time
+CELLS = 2**24  # probabilities that are held at a time where only scores are asked for
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,15 @@ class Predictive:
 
         Without a background, -log sum_k pi_k p_k^(1/T). ``looks`` (N, F) say how the items look (eq. 23).
         """
-        _, scores, explained = self.explain(vectors)
+        x = check_vectors(vectors, self.dim)
+        rows = max(1, CELLS // len(self.classes))
+        parts = [slice(start, start + rows) for start in range(0, max(1, len(x)), rows)]
+        return np.concatenate(
+            [self._score(x[part], None if looks is None else looks[part]) for part in parts]
+        )
+
+    def _score(self, x: Floats, looks: Floats | None) -> Floats:
+        _, scores, explained = self.explain(x)
         if looks is None or self.appearance is None:
             return scores
         return self.appearance.score(scores, looks, self.appearance.misfit(looks, np.exp(explained)))

@@ -132,7 +132,7 @@ class Teaching:
                 pictured=tensors.get("pictured", np.empty(0)),
                 misfit=tensors.get("misfit"),
             )
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path} is damaged: {reason_of(error)}; train again") from None
 
 

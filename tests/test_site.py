@@ -95,15 +95,22 @@ def test_a_formula_that_cannot_be_drawn_is_an_error():
         draw_formulas(r'<span class="arithmatex">\(a \nosuchsign b\)</span>')
 
 
-def test_a_broken_link_fails_the_build(tmp_path):
+def test_broken_links_fail_the_build(tmp_path):
+    """One build shows all: a heading, a page and a picture that do not exist, in docs and in the README."""
     for name in ("mkdocs.yml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    page = tmp_path / "docs" / "faq.md"
-    page.write_text(page.read_text() + "\nSee [this](glossary.md#no-such-word).\n")
+    for name, link in {
+        "docs/faq.md": "[this](glossary.md#no-such-word) and [that](no-such-page.md)",
+        "README.md": "[this](docs/no-such-guide.md) and ![that](docs/images/no-such-picture.png)",
+    }.items():
+        page = tmp_path / name
+        page.write_text(f"{page.read_text()}\nSee {link}.\n")
     done = build(tmp_path, tmp_path / "out")
     assert done.returncode != 0
-    assert "no-such-word" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    for missing in ("no-such-word", "no-such-page", "no-such-guide", "no-such-picture"):
+        assert missing in said
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -121,16 +128,20 @@ def test_pages_load_nothing_from_elsewhere_and_follow_the_systems_colours(site, 
         asked, wrong = [], []
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        for name in ("index", "method", "reference/api"):
-            page.goto(f"{address}/{name}.html")
+        for name in ("index", "reference/api", "method"):
+            page.goto(f"{address}/{name}.html", wait_until="networkidle")  # the next one would break it off
             page.wait_for_selector("h1")
-        page.fill("input[name=query]", "novelty")
+        cut = page.eval_on_selector_all(
+            ".formula", "all => all.filter(f => f.scrollHeight > f.clientHeight).map(f => f.textContent)"
+        )
+        page.locator("input[name=query]").press_sequentially("novelty")  # the search listens to keys
         page.wait_for_selector(".md-search-result__item")
         colours = page.get_attribute("body", "data-md-color-scheme")
         browser.close()
         server.shutdown()
     assert [url for url in asked if not url.startswith((address, f"blob:{address}"))] == []
     assert wrong == []
+    assert cut == []
     assert colours == {"light": "default", "dark": "slate"}[scheme]
 
 

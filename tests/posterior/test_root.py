@@ -165,3 +165,24 @@ def test_a_state_with_the_earlier_root_of_one_number_of_rows_is_loaded_and_drawn
     np.testing.assert_allclose(
         scatter_of(other.root)[[0, 2]], other.item_scatter[[0, 2]], rtol=1e-9, atol=1e-9
     )
+
+
+def test_roots_are_made_anew_when_their_classes_are_drawn_from_and_never_all_at_once():
+    posterior, renewed = ClassPosterior(40, 32), []
+    generator = torch.Generator().manual_seed(0)
+
+    def update():
+        posterior.update(torch.randn(40, 32, generator=generator), torch.arange(40))
+
+    for _ in range(150):  # all classes have as many rows as each other
+        update()
+        before = posterior.root.used.clone()
+        posterior.draw(posterior.everyone(), 1, None, distribution="normal", noise=1.0)
+        renewed.append(int((posterior.root.used < before).sum()))
+    assert sum(renewed) >= 2 * 40
+    assert max(renewed) <= 40 / 4
+    for _ in range(60):
+        update()
+    before = posterior.root.used.clone()
+    posterior.sample(torch.tensor([3]), 1)
+    assert (posterior.root.used != before).nonzero().flatten().tolist() == [3]

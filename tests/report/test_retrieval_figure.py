@@ -41,7 +41,7 @@ def test_retrievals_are_drawn_with_wrong_ones_named_and_pixels_kept(channels, si
     assert len(pictures) == 3 * (near + 1)
     assert {p.get_interpolation() for p in pictures} == {"nearest" if side < 64 else "antialiased"}
     assert pictures[0].get_array().ndim == (2 if channels == 1 else 3)
-    widths = [axes.spines["left"].get_linewidth() for axes in figure.axes]
+    widths = [axes.patches[0].get_linewidth() for axes in figure.axes]
     assert widths.count(3.0) == 3
 
 

@@ -55,6 +55,12 @@ def test_wrapping_keeps_line_breaks_breaks_long_words_and_does_not_split_an_esca
     assert wrap(wrapped, 1, SMALL) == wrapped
 
 
+def test_a_name_breaks_after_signs_before_letters_are_cut():
+    assert wrap("045.Northern_Fulmar", 0.7, SMALL) == "045.\nNorthern_\nFulmar"
+    assert wrap("colorectal-cancer/tiles 98.9", 0.8, SMALL) == "colorectal-\ncancer/tiles\n98.9"
+    assert wrap("at -0.5", 0.35, SMALL) == "at\n-0.5"
+
+
 def test_a_broken_word_has_a_hyphen_between_letters_and_parts_of_like_width():
     assert fit("lymphocytes", 0.6, SMALL, lines=2) == "lympho-\ncytes"
     assert fit("an_underscored_name", 0.8, SMALL, lines=2).count("-") <= 1

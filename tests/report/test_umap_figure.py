@@ -37,6 +37,19 @@ def test_names_at_the_same_place_are_moved_apart():
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
+def test_names_hide_few_items_of_their_class():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 8)
+    positions = (10 * rng.normal(size=(6, 2))[labels] + 0.2 * rng.normal(size=(48, 2))).astype("f")
+    names = [f"{k}45.Northern_Fulmar" for k in range(6)]
+    figure = umap_figure(positions, labels, names, "t", "s")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    for k, text in enumerate(axes.texts):
+        box, places = Text.get_window_extent(text), axes.transData.transform(positions[labels == k])
+        assert ((places >= box.min) & (places <= box.max)).all(1).mean() <= 1 / 3
+
+
 def test_absent_classes_have_no_name_in_the_map():
     figure = umap_figure(np.eye(4, 2, dtype="f"), np.array([0, 0, 2, 2]), ["a", "b", "c"], "t", "s")
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "c"]

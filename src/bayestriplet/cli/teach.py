@@ -60,7 +60,7 @@ def teach(
     suggest: Annotated[
         int | None,
         typer.Option(
-            help="Only name so many images whose labels would tell most.",
+            help="Teach nothing; name this many images whose labels would say most.",
             show_default=False,
             rich_help_panel=panels.TEACHING,
         ),
@@ -163,7 +163,7 @@ def _suggest(
     show_suggestions(found)
     if montage is not None:
         write_suggestions(found, montage)
-        typer.echo(f"{montage}: the images whose labels would tell most")
+        typer.echo(f"{montage}: the images whose labels would say most")
 
 
 def _show(teacher: "Teacher") -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bayestriplet.report.figure import new_figure
 from bayestriplet.report.fonts import drawable_names
 from bayestriplet.report.style import ACCENT, INK, MUTED, NORMAL, SMALL, WIDTH, import_drawing
-from bayestriplet.report.text import fit, line_width
+from bayestriplet.report.text import extent, fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,8 @@ def classes_figure(
     """Draw the confusion (K, K) in percent beside the posteriors' distances (K, K)."""
     many = len(names) > LEGIBLE_CELLS
     drawn, note = drawable_names(names)
-    words = [fit(name, 1.2 if many else 0.9, SMALL) for name in drawn]
-    longest = max(line_width(word, SMALL) for word in words)  # inches of turned names below the panels
+    words = [fit(name, 1.8, SMALL) if many else fit(name, 0.9, SMALL, lines=2) for name in drawn]
+    longest = max(extent(word, SMALL)[0] for word in words)  # inches of turned names below the panels
     side = (WIDTH - 0.65 - longest) / 2  # of a panel, if two stand beside each other
     body = 2 * (5.7 + longest) if many else side + longest + 0.95
     figure = new_figure(body, title, f"{SUBTITLE} {note}".rstrip())

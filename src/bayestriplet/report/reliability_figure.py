@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from bayestriplet.evaluation.calibration import (
     BINS,
     Floats,
-    Labels,
+    Judged,
     Reliability,
-    reliability,
+    in_bins,
     selective_accuracy,
     wilson_interval,
 )
@@ -27,14 +27,14 @@ SUBTITLE = (
 )
 
 
-def reliability_figure(probabilities: Floats, labels: Labels, about: str) -> "Figure":
-    """Draw probabilities (n, K) against labels (n,): calibration beside selective accuracy."""
-    found = reliability(probabilities, labels)
+def reliability_figure(judged: Judged, about: str) -> "Figure":
+    """Draw how probabilities of items fared: calibration beside selective accuracy."""
+    found = in_bins(judged.confidence, judged.right)
     title = f"Probabilities of {about}: calibration error {100 * found.error:.2f}%"
     figure = new_figure(3.65, title, SUBTITLE)
     left, right = figure.subplots(1, 2)
     _draw_reliability(left, found)
-    _draw_selection(right, probabilities.max(1), probabilities.argmax(1) == labels)
+    _draw_selection(right, judged.confidence, judged.right)
     return figure
 
 
@@ -63,11 +63,11 @@ def _draw_selection(axes: "Axes", confidence: Floats, right: NDArray[np.bool_]) 
     axes.set_xlim(0, 104)
     lowest = 100 * float(accuracy[start:].min())
     room = max(100 - lowest, 0.5) if lowest < 100 else 5.0  # nothing is wrong: no scale of its own
-    axes.set_ylim(100 - 1.15 * room, 100 + 0.04 * room)
+    axes.set_ylim(100 - 1.2 * room, 100 + 0.04 * room)
     axes.ticklabel_format(axis="y", useOffset=False)
     axes.annotate(
         f"all items: {100 * accuracy[-1]:.1f}%",
-        (100, 100 * accuracy[-1]),
+        (100, lowest),  # below the curve, which may rise to its end
         xytext=(-8, -4),
         textcoords="offset points",
         size=SMALL,

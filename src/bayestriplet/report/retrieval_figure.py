@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.report.figure import LEFT, head_height, new_figure
 from bayestriplet.report.fonts import drawable_names
-from bayestriplet.report.style import ACCENT, INK, MUTED, SMALL, WIDTH
+from bayestriplet.report.style import ACCENT, INK, MUTED, SMALL, WIDTH, import_drawing
 from bayestriplet.report.text import LINE_SPACING, extent, fit
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def _name_labels(rows: list[Retrieval], names: list[str]) -> tuple[dict[int, str
 
 
 def _fit_below(name: str) -> str:
-    """Return a name in at most two lines that do not reach the next picture's."""
-    return fit(name, STEP - GAP / 2, SMALL, lines=2)
+    """Return a name in at most three lines that do not reach the next picture's."""
+    return fit(name, STEP - GAP / 2, SMALL, lines=3)
 
 
 def _room_below(rows: list[Retrieval], words: dict[int, str]) -> float:
@@ -131,8 +131,11 @@ def show_picture(axes: "Axes", image: NDArray[np.uint8], colour: str, width: flo
     shown = image[..., 0] if image.shape[2] == 1 else image
     axes.imshow(shown, cmap="gray", vmin=0, vmax=255, interpolation=smooth, aspect="auto")
     axes.set(xticks=[], yticks=[])
-    for spine in axes.spines.values():
-        spine.set(color=colour, linewidth=width)
+    patches: Any = import_drawing("matplotlib.patches")
+    frame = patches.Rectangle((0, 0), 1, 1, transform=axes.transAxes, fill=False, clip_on=False, zorder=3)
+    frame.set(edgecolor=colour, linewidth=width)  # one line: the corners of four would not meet
+    axes.spines[:].set_visible(False)
+    axes.add_patch(frame)
 
 
 def cross_out(axes: "Axes") -> None:

@@ -63,13 +63,17 @@ def search_figure(rows: list[AnsweredQuery]) -> "Figure":
 
 def _picture_height(row: AnsweredQuery) -> float:
     """Return the inches that a row's pictures take, with what is written below the neighbours."""
-    written = [_label_height(one) + LINE for one in row.found]
-    return max(QUERY, SIDE + UNDER + max(written, default=0.0))
+    return max(QUERY, small_height(row.found))
+
+
+def small_height(found: list[DrawnNeighbour]) -> float:
+    """Return the inches that small pictures in a row take, with what is written below them."""
+    return SIDE + UNDER + max((_label_height(one) + LINE for one in found), default=0.0)
 
 
 def _fit_label(one: DrawnNeighbour) -> str:
-    """Return a label in at most two lines that do not reach the next picture's."""
-    return fit(one.label, STEP - GAP, SMALL, lines=2) or "?"
+    """Return a label in at most three lines that do not reach the next picture's."""
+    return fit(one.label, STEP - GAP, SMALL, lines=3) or "?"
 
 
 def _label_height(one: DrawnNeighbour) -> float:
@@ -116,11 +120,15 @@ def _draw_row(figure: "Figure", row: AnsweredQuery, top: float, below: float) ->
     figure.text(QUERY_LEFT / WIDTH, 1 - top / height, row.caption, size=SMALL, color=INK, **style)
     _show(place(QUERY_LEFT, QUERY), row.image, INK, 1.8)
     for rank, one in enumerate(row.found):
-        axes = place(FIRST_LEFT + rank * STEP, SIDE)
-        _show(axes, one.image, "#9A9A9A" if one.is_match else ACCENT, 0.8 if one.is_match else 3.0)
-        if not one.is_match:
-            cross_out(axes)
-        _write_below(figure, axes, one, height)
+        draw_small(figure, place(FIRST_LEFT + rank * STEP, SIDE), one)
+
+
+def draw_small(figure: "Figure", axes: "Axes", one: DrawnNeighbour) -> None:
+    """Draw a small picture with its label and number below; crossed out if it is no match."""
+    _show(axes, one.image, "#9A9A9A" if one.is_match else ACCENT, 0.8 if one.is_match else 3.0)
+    if not one.is_match:
+        cross_out(axes)
+    _write_below(figure, axes, one)
 
 
 def _show(axes: "Axes", image: NDArray[np.uint8] | None, colour: str, width: float) -> None:
@@ -131,9 +139,9 @@ def _show(axes: "Axes", image: NDArray[np.uint8] | None, colour: str, width: flo
         axes.set_facecolor(BLANK)
 
 
-def _write_below(figure: "Figure", axes: "Axes", one: DrawnNeighbour, height: float) -> None:
+def _write_below(figure: "Figure", axes: "Axes", one: DrawnNeighbour) -> None:
     """Write class and distance under a neighbour."""
-    box = axes.get_position()
+    box, height = axes.get_position(), figure.get_figheight()
     middle, level = (box.x0 + box.x1) / 2, box.y0 - UNDER / height
     style: dict[str, Any] = {"size": SMALL, "ha": "center", "va": "top"}
     colour = INK if one.is_match else ACCENT

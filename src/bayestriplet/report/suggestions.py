@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -9,13 +10,30 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bayestriplet.report.figure import save_figure
-from bayestriplet.report.search_figure import SHOWN, AnsweredQuery, DrawnNeighbour, search_figure
+from bayestriplet.report.figure import head_height, new_figure, save_figure
+from bayestriplet.report.fonts import drawable_names
+from bayestriplet.report.search_figure import (
+    BELOW,
+    QUERY_LEFT,
+    SIDE,
+    STEP,
+    DrawnNeighbour,
+    draw_small,
+    small_height,
+)
+from bayestriplet.report.style import WIDTH
 from bayestriplet.retrieval.suggestions import Suggestions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+IN_A_ROW = 11
+TITLE = "Images worth a label"
+SUBTITLE = "Those whose labels would say most first; below each, its likeliest class and how many bits."
 
 
 def show_suggestions(found: Suggestions, console: Console | None = None) -> None:
-    """Print the images whose labels would tell most."""
+    """Print the images whose labels would say most."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     for heading in ("rank", "bits", "likeliest", "probability", "novelty", "item"):
         number = heading in ("rank", "bits", "probability", "novelty")
@@ -28,15 +46,27 @@ def show_suggestions(found: Suggestions, console: Console | None = None) -> None
 
 
 def write_suggestions(found: Suggestions, path: Path) -> None:
-    """Draw the images, ten in a row, each with its likeliest class and how much its label would tell."""
-    rows = []
-    for start in range(0, len(found.rows), SHOWN):
-        part = found.rows[start : start + SHOWN]
-        pixels = found.images.read(np.array([one.row for one in part]))
-        drawn = [
-            DrawnNeighbour(image, one.likeliest, one.information, True)
-            for image, one in zip(pixels, part, strict=True)
-        ]
-        caption = f"worth a label, {start + 1} to {start + len(part)}; below: likeliest class, bits"
-        rows.append(AnsweredQuery(pixels[0], caption, drawn))
-    save_figure(search_figure(rows), path)
+    """Draw the images, each with its likeliest class and the bits that its label would add."""
+    pixels = found.images.read(np.array([one.row for one in found.rows]))
+    names = list(dict.fromkeys(one.likeliest for one in found.rows))
+    words, note = drawable_names(names)
+    named = dict(zip(names, words, strict=True))
+    drawn = [
+        DrawnNeighbour(image, named[one.likeliest], one.information, is_match=True)
+        for image, one in zip(pixels, found.rows, strict=True)
+    ]
+    save_figure(suggestions_figure(drawn, note), path)
+
+
+def suggestions_figure(drawn: list[DrawnNeighbour], note: str = "") -> "Figure":
+    """Draw images in rows, the one whose label would say most first."""
+    rows = [drawn[start : start + IN_A_ROW] for start in range(0, len(drawn), IN_A_ROW)]
+    subtitle = f"{SUBTITLE} {note}".rstrip()
+    figure = new_figure(sum(small_height(row) + BELOW for row in rows), TITLE, subtitle, constrained=False)
+    top, height = head_height(TITLE, subtitle), figure.get_figheight()
+    for row in rows:
+        for place, one in enumerate(row):
+            left, level = (QUERY_LEFT + place * STEP) / WIDTH, 1 - (top + SIDE) / height
+            draw_small(figure, figure.add_axes((left, level, SIDE / WIDTH, SIDE / height)), one)
+        top += small_height(row) + BELOW
+    return figure

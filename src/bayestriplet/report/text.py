@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LONGEST = 200  # characters of a name that are looked at
 LINE_SPACING = 1.2
+BREAKS = re.compile(r"(?<=[_/])(?=[^_/])|(?<=\w-)(?=[^\W\d])|(?<=\d\.)(?=[^\W\d_])")  # in 045.Northern_Fulmar
 
 
 def readable(name: str, width: int = LONGEST) -> str:
@@ -61,8 +62,8 @@ def fit(name: str, width: float, size: float, lines: int = 1, weight: str = "nor
 def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
     """Return a text with line breaks so that no line is wider than ``width`` inches.
 
-    Breaks fall between words, and inside a word only where it is wider than a line. Breaks that
-    the text has are kept.
+    Breaks fall between words and after signs that join them (``_``, ``/``, ``-``), and elsewhere in
+    a word only where it is wider than a line. Breaks that the text has are kept.
     """
     lines: list[str] = []
     for paragraph in text.split("\n"):
@@ -72,12 +73,12 @@ def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
 
 def _wrap_paragraph(words: list[str], width: float, size: float, weight: str) -> list[str]:
     lines = [""]
-    for word in words:
-        longer = f"{lines[-1]} {word}".lstrip()
+    for part, gap in ((part, " " * (not k)) for word in words for k, part in enumerate(BREAKS.split(word))):
+        longer = f"{lines[-1]}{gap}{part}".lstrip()
         if line_width(longer, size, weight) <= width:
             lines[-1] = longer
             continue
-        lines += _break_word(word, width, size, weight)
+        lines += _break_word(part, width, size, weight)
     return lines[1:] if len(lines) > 1 and not lines[0] else lines
 
 

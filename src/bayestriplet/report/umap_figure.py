@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 MOST_NAMES = 50  # names that are tried
-WIDEST_KEY = 1.6  # inches of a name in the legend
+WIDEST_KEY = 1.9  # inches of a name in the legend
 
 
 def umap_figure(
@@ -46,8 +46,7 @@ def umap_figure(
         spine.set_color("#C4C4C4")
     if len(present) <= MANY:
         _add_legend(axes, words, list(styles.values()))
-    medians = np.stack([np.median(positions[labels == k], axis=0) for k in named])
-    _add_names(axes, medians, words)
+    _add_names(axes, [positions[labels == k] for k in named], words)
     return figure
 
 
@@ -85,15 +84,19 @@ def _add_legend(axes: "Axes", names: list[str], styles: list[tuple[str, str]]) -
         text.set_text(fit(name, WIDEST_KEY, SMALL))
 
 
-def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> None:
-    """Write each class's name at its place, moved apart where names would overlap, with a line back."""
+def _add_names(axes: "Axes", items: list[NDArray[np.float32]], names: list[str]) -> None:
+    """Write each class's name amid its items, or above them if it would hide them.
+
+    Names are moved apart where they would overlap, with a line back.
+    """
     effects = import_drawing("matplotlib.patheffects")
     few = len(names) <= MANY
     size, weight, width = (NORMAL, "bold", 1.5) if few else (SMALL, "normal", 1.1)  # inches
     line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
     halo = [effects.withStroke(linewidth=3, foreground="white")]
     texts = []
-    for name, place in zip(names, medians.tolist(), strict=True):
+    for name, own_items in zip(names, items, strict=True):
+        place = np.median(own_items, axis=0).tolist()
         own = weight if families_for(name) == [MAIN] else "normal"  # other fonts may have no bold letters
         texts.append(
             axes.annotate(
@@ -105,9 +108,22 @@ def _add_names(axes: "Axes", medians: NDArray[np.float32], names: list[str]) -> 
     use_fonts(figure)
     figure.draw_without_rendering()  # settles the layout, which the places depend on
     figure.set_layout_engine("none")
+    for text, own_items in zip(texts, items, strict=True):
+        _uncover(axes, text, own_items)
     _move_apart(axes, texts)
     if not few:
         _take_out_overlapping(texts)
+
+
+def _uncover(axes: "Axes", text: "Text", items: NDArray[np.float32]) -> None:
+    """Move a name above the items (n, 2) of its class if it would hide a third of them."""
+    box = import_drawing("matplotlib.text").Text.get_window_extent(text)
+    places = axes.transData.transform(items)
+    hidden = ((places >= box.min) & (places <= box.max)).all(1)
+    if hidden.mean() > 1 / 3:
+        near = places[np.abs(places[:, 1] - np.median(places[:, 1])) <= 2 * box.height]
+        above = (box.x0 + box.x1) / 2, near[:, 1].max() + box.height
+        text.set_position(axes.transData.inverted().transform(above))
 
 
 def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:

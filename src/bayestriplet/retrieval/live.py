@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bayestriplet.retrieval.answers import FEW, name_shares
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.runs.folder import RunFolder
-from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.predictive import CELLS, Predictive, open_predictive
 from bayestriplet.runs.students import Floats
 
 Said = tuple[dict[str, float] | None, float | None]
@@ -95,8 +95,13 @@ def describe_vectors(
     """
     if predictive is None:
         return [(None, None)] * len(vectors)
-    shares, novelty = predictive.predict(vectors, looks)  # (n, K), (n,)
-    return [
-        (name_shares(predictive.classes, row), None if math.isnan(value) else value)
-        for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
-    ]
+    out: list[Said] = []
+    rows = max(1, CELLS // len(predictive.classes))
+    for start in range(0, len(vectors), rows):
+        part = slice(start, start + rows)
+        shares, novelty = predictive.predict(vectors[part], None if looks is None else looks[part])
+        out += [
+            (name_shares(predictive.classes, row.tolist()), None if math.isnan(value) else value)
+            for row, value in zip(shares, novelty.tolist(), strict=True)
+        ]
+    return out

@@ -1,4 +1,4 @@
-"""Which unlabelled images would tell most, had they a label: by the predictive's mutual information."""
+"""Which unlabelled images would say most, had they a label: by the predictive's mutual information."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ BLOCK = 64  # vectors at a time
 
 @dataclass(frozen=True)
 class Suggestion:
-    """An image whose label would tell much."""
+    """An image whose label would say much."""
 
     row: int
     id: str
@@ -33,7 +33,7 @@ class Suggestion:
 
 @dataclass(frozen=True, eq=False)
 class Suggestions:
-    """The images whose labels would tell most, the best first."""
+    """The images whose labels would say most, the best first."""
 
     images: LabelledImages
     rows: tuple[Suggestion, ...]
@@ -43,18 +43,18 @@ def suggest(
     encoder: OnnxEncoder, predictive: Predictive, data: str, number: int, *, skip_bad: bool = False,
     follow_links: bool = False, progress: Progress | None = None,
 ) -> Suggestions:  # fmt: skip
-    """Return the items of a set whose labels would tell most about the classes."""
+    """Return the items of a set whose labels would say most about the classes."""
     images = open_set(encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
     found: list[Suggestion] = []
     for part, given in read_parts(images, "Looking for images to label", progress):
         vectors = encoder.encode(given)
         shares, novelty = predictive.predict(vectors, look_at(predictive, given))
         bits = mutual_information(predictive, vectors)
-        for row, own, new, told in zip(range(part.start, part.stop), shares, novelty, bits, strict=True):
+        for row, own, new, gain in zip(range(part.start, part.stop), shares, novelty, bits, strict=True):
             best = int(own.argmax())
             found.append(
                 Suggestion(
-                    row, images.ids[row], float(told), predictive.classes[best], float(own[best]), float(new)
+                    row, images.ids[row], float(gain), predictive.classes[best], float(own[best]), float(new)
                 )
             )
         found = sorted(found, key=lambda one: -one.information)[:number]

@@ -56,6 +56,8 @@ class Offline:
         """Whether an answer has the nearest items of its version."""
         kind = "item" if "item" in one else "query"
         key = kind, one[kind], one["answer"]["index"]
+        if key[2] not in self.versions:
+            return False
         if key not in self.near:
             there = np.flatnonzero(self.added < self.versions[key[2]])
             apart = np.linalg.norm(self.vectors[there] - self.own[kind][one[kind]].astype(np.float64), axis=1)

@@ -15,6 +15,7 @@ from bayestriplet.errors import DataError
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.retrieval.index import Index
 from bayestriplet.runs.encoder_files import fingerprint
+from bayestriplet.service.decoding import Decoders
 from bayestriplet.service.pictures import read_picture
 
 BACKGROUND = [f"Script_{letter}" for letter in "ABCDEFG"]
@@ -124,7 +125,10 @@ def test_a_plain_folder_of_such_files_is_read_like_the_set(run, root, tmp_path):
 
 def test_the_picture_of_an_indexed_drawing_is_its_file(run):
     item = Index.open(run.path).store.items()[0]
-    with Image.open(io.BytesIO(read_picture(item, run.encoder))) as shown, Image.open(item.path) as stored:
+    decoders = Decoders(1)
+    picture = read_picture(item, run.encoder.info, decoders)
+    decoders.close()
+    with Image.open(io.BytesIO(picture)) as shown, Image.open(item.path) as stored:
         away = np.abs(np.asarray(shown.convert("L"), int) - np.asarray(stored.convert("L"), int))
     assert away.max() < 30  # a JPEG of it
 

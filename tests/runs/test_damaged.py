@@ -96,6 +96,16 @@ def test_metadata_that_the_network_contradicts_are_one_line(digits_run, tmp_path
         OnnxEncoder.open(run)
 
 
+def test_a_description_that_is_no_text_is_one_line(digits_run, tmp_path):
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index", "*.ckpt"))
+    content = (run / "encoder.onnx").read_bytes()
+    assert b'"classes"' in content
+    (run / "encoder.onnx").write_bytes(content.replace(b'"classes"', b'"cl\xdcsses"'))
+    (run / "checksums.json").unlink()
+    with pytest.raises(InputError, match=r"encoder\.onnx is not a whole encoder"):
+        OnnxEncoder.open(run)
+
+
 @pytest.mark.parametrize(
     "content", ["{}", '{"format": 1}', '{"format": 1, "status": 3}', "[]", "{", "\0", '"x"', "[" * 100_000]
 )

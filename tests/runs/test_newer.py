@@ -69,13 +69,6 @@ def test_options_of_a_newer_version_are_refused_by_name(digits_run, tmp_path):
         RunFolder(tmp_path).read_config()
 
 
-def test_checksums_of_a_newer_version_are_refused_by_name(digits_run, tmp_path):
-    run = shutil.copytree(digits_run, tmp_path / "run")
-    (run / "checksums.json").write_text('{"format": 99, "sha256": {}}')
-    with pytest.raises(InputError, match=r"checksums\.json has format 99; this version reads 1"):
-        RunFolder(run).read_config()
-
-
 @pytest.mark.parametrize(
     ("name", "read"),
     [

@@ -445,6 +445,16 @@ def test_a_changed_index_is_picked_up_without_a_restart(digits_run, tmp_path):
     assert log[-1]["event"] == "stopped"
 
 
+def damaged_tiff():
+    out = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 255, (200, 200, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(out, "TIFF", compression="tiff_lzw")
+    content = bytearray(out.getvalue())
+    for place in range(500, len(content) - 2000, 37):
+        content[place] ^= 255
+    return bytes(content)
+
+
 def test_files_that_moved_or_changed_are_told_and_the_thumbnail_kept(digits_run, tmp_path):
     run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("*.ckpt"))
     scans = fill_folder(tmp_path / "scans", range(12))
@@ -455,10 +465,12 @@ def test_files_that_moved_or_changed_are_told_and_the_thumbnail_kept(digits_run,
         save_scan(99, scans / "4" / "4.png")
         (scans / "5" / "5.png").unlink()
         (scans / "5" / "5.png").symlink_to(run / "config.toml")
+        (scans / "6" / "6.png").write_bytes(damaged_tiff())  # of which libtiff complains: not in the log
         for name, message in (
             ("3/3", "no longer where it was"),
             ("4/4", "has changed since"),
             ("5/5", "can no longer be read"),
+            ("6/6", "can no longer be read"),
         ):
             status, answer = server.get(item_path(f"scans/{name}.png") + "/image")
             assert status == 410

@@ -2,8 +2,8 @@
 
 It is started with a limit in seconds, and one end of a pair of sockets as its standard input. It says once
 that it is ready. A request is a header, then the content of a file; an answer is whether that could be
-decoded, and the pixels or the reason. A file that takes longer than the limit ends the process, in whatever
-code it is.
+decoded, and the pixels or the reason. Behind the pixels comes the picture as a new file, if asked for. A
+file that takes longer than the limit ends the process, in whatever code it is.
 """
 
 import contextlib
@@ -13,11 +13,12 @@ import struct
 import sys
 import warnings
 
-from bayestriplet.data.images import TOO_MUCH_MEMORY, decode_bytes
+from bayestriplet.data.images import TOO_MUCH_MEMORY, exchange, load_bytes, shape_image
+from bayestriplet.data.thumbnails import make_picture
 from bayestriplet.errors import DataError
 
 BYTES = 5 * 2**28  # of addresses, the process itself included
-REQUEST = struct.Struct(">IIBB?")  # bytes of the file, size, channels, bits, invert
+REQUEST = struct.Struct(">IIBB?I")  # bytes of the file, size, channels, bits, invert, side of the picture
 ANSWER = struct.Struct(">?I")  # whether it is pixels, and bytes that follow
 READY = b"\x01"
 
@@ -34,11 +35,13 @@ def main(seconds: float) -> None:
 
 
 def _answer(line: socket.socket, seconds: float) -> None:
-    length, size, channels, bits, invert = REQUEST.unpack(receive(line, REQUEST.size))
+    length, size, channels, bits, invert, most = REQUEST.unpack(receive(line, REQUEST.size))
     content = receive(line, length)
     signal.setitimer(signal.ITIMER_PROF, seconds)  # whose signal ends a process that does not handle it
     try:
-        found = decode_bytes(bytes(content), size, channels, bits=bits, invert=invert).tobytes()
+        image = load_bytes(bytes(content), bits=bits)
+        found = exchange(shape_image(image, size, channels), invert).tobytes()
+        found += make_picture(image, most) if most else b""
         decoded = True
     except (DataError, MemoryError) as error:
         found, decoded = str(error).encode() or f"the file {TOO_MUCH_MEMORY}".encode(), False

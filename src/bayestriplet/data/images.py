@@ -96,10 +96,13 @@ def decode_bytes(
     content: bytes, size: int, channels: int, *, bits: int = FULL, invert: bool = False
 ) -> NDArray[np.uint8]:
     """Return the image that the content of a file is, as :func:`decode_one` does."""
+    return exchange(shape_image(load_bytes(content, bits=bits), size, channels), invert)
+
+
+def load_bytes(content: bytes, *, bits: int = FULL) -> Image.Image:
+    """Return the whole image that the content of a file is, as :func:`load_image` does."""
     try:
-        return exchange(
-            shape_image(_load(io.BytesIO(content), bits, reduce=True).image, size, channels), invert
-        )
+        return _load(io.BytesIO(content), bits, reduce=True).image
     except _BadImageError as bad:
         raise DataError(f"the file {bad}") from None
 

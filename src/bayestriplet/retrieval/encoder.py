@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.images import to_unit
-from bayestriplet.errors import InputError, InputTypeError
+from bayestriplet.errors import InputError, InputTypeError, reason_of
 from bayestriplet.model.info import EncoderInfo
 from bayestriplet.model.onnx_file import PREFIX, OnnxBackbone, open_backbone, start_session
 from bayestriplet.runs.checksums import verify
@@ -42,8 +42,11 @@ class OnnxEncoder:
             )
         verify(path)
         session = start_session(path, path, "an encoder")
-        info, fingerprint = read_onnx_metadata(path, session.get_modelmeta().custom_metadata_map)
-        _check_shapes(path, session, info)
+        try:
+            info, fingerprint = read_onnx_metadata(path, session.get_modelmeta().custom_metadata_map)
+            _check_shapes(path, session, info)
+        except UnicodeDecodeError as error:  # of a name, or of what it says of itself
+            raise InputError(f"{path} is not a whole encoder: {reason_of(error)}") from None
         if not info.backbone.startswith(PREFIX):
             return cls(session, fingerprint, info)
         digest, _, output = info.backbone.removeprefix(PREFIX).partition("#")

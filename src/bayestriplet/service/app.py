@@ -140,7 +140,9 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
         if thumbnail or not stored.item.path:
             content = await service.thumbnails.ask(id)
         else:
-            content = await service.call(read_picture, stored.item, catalogue.index.encoder)
+            content = await service.call(
+                read_picture, stored.item, catalogue.index.encoder.info, service.decoders
+            )
         if not content:
             raise RefusalError(HTTPStatus.NOT_FOUND, f"{id[:200]} is a vector, which has no picture")
         return Response(content, headers=headers, media_type=picture_type(content))

@@ -1,5 +1,6 @@
 """Uploads are decoded in processes of their own, which end with what exceeds their limits."""
 
+import math
 import os
 import queue
 import signal
@@ -49,13 +50,13 @@ class _Decoder:
             )  # fmt: skip
         self.ready = False
 
-    def decode(self, content: bytes, info: EncoderInfo) -> NDArray[np.uint8]:
-        """Return the pixels (size, size, C) of a file."""
+    def decode(self, content: bytes, info: EncoderInfo, most: int) -> tuple[NDArray[np.uint8], bytes]:
+        """Return the pixels (size, size, C) of a file, and its picture of at most so many pixels a side."""
         shape = (info.size, info.size, info.channels)
         try:
             self.wait_until_ready()
             self.line.settimeout(PATIENCE)
-            head = REQUEST.pack(len(content), info.size, info.channels, info.bits, info.invert)
+            head = REQUEST.pack(len(content), info.size, info.channels, info.bits, info.invert, most)
             self.line.sendall(head + content)
             decoded, length = ANSWER.unpack(receive(self.line, ANSWER.size))
             found = receive(self.line, length)
@@ -63,7 +64,8 @@ class _Decoder:
             raise _EndedError from None
         if not decoded:
             raise DataError(found.decode())
-        return np.frombuffer(found, np.uint8).reshape(shape)
+        pixels = np.frombuffer(found, np.uint8, math.prod(shape)).reshape(shape)
+        return pixels, bytes(found[pixels.size :])
 
     def wait_until_ready(self) -> None:
         """Return when it has started."""
@@ -105,7 +107,11 @@ class Decoders:
 
     def decode(self, content: bytes, info: EncoderInfo) -> NDArray[np.uint8]:
         """Return the pixels (size, size, C) of a file, or say why there are none."""
-        return self._use(lambda decoder: decoder.decode(content, info))
+        return self._use(lambda decoder: decoder.decode(content, info, 0))[0]
+
+    def picture(self, content: bytes, info: EncoderInfo, most: int) -> tuple[NDArray[np.uint8], bytes]:
+        """Return the pixels of a file, and a new file of the whole image, at most ``most`` pixels a side."""
+        return self._use(lambda decoder: decoder.decode(content, info, most))
 
     def _use(self, work: Callable[[_Decoder], Made]) -> Made:
         decoder = self._take()

@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 from _pytest.doctest import DoctestItem
 
+from tests.exporting import remember_operators
+
 sys.path.insert(0, str(Path(__file__).parent / "docs" / "site"))
 
 NEED_A_RUN = ("bayestriplet.api.", "bayestriplet.retrieval.index")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Let all exports of a process but the first be fast."""
+    remember_operators()
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from rich.table import Table
 from bayestriplet.config import make_config
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.evaluation.bootstrap import bootstrap
-from bayestriplet.evaluation.calibration import log_losses
+from bayestriplet.evaluation.calibration import Judged
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.evaluator import Evaluator
 from bayestriplet.evaluation.probabilities import WAYS, RunVectors, compare_ways, measure, novelty_aurocs
@@ -68,12 +68,13 @@ def measure_run(folder: RunFolder) -> dict[str, Any]:
 
 
 def _probabilities(vectors: RunVectors, predictive: Predictive, seed: int) -> dict[str, Any]:
-    labels = vectors.test.labels
-    ways = compare_ways(vectors, len(predictive.classes), predictive.log_probabilities)
-    out: dict[str, Any] = {way: asdict(measure(found, labels, seed)) for way, found in ways.items()}
-    own = log_losses(ways[WAYS[0]], labels)
+    test, classes = vectors.test, len(predictive.classes)
+    ways = compare_ways(vectors, classes, predictive.log_probabilities)
+    judged = {name: Judged.by(way, test.vectors, test.labels, classes) for name, way in ways.items()}
+    out: dict[str, Any] = {name: asdict(measure(found, seed)) for name, found in judged.items()}
+    own = judged[WAYS[0]].loss
     for way in WAYS[1:]:  # paired by item
-        gaps = bootstrap({"gap": own - log_losses(ways[way], labels)}, seed)
+        gaps = bootstrap({"gap": own - judged[way].loss}, seed)
         out[way]["posterior_minus_this"] = asdict(gaps["gap"])
     return out
 

@@ -3,10 +3,13 @@
     python benchmarks/supply.py sbom [--out bayestriplet.cdx.json]
     python benchmarks/supply.py extras
     python benchmarks/supply.py pythons
+    python benchmarks/supply.py hashes
 
 The first writes a bill of materials in CycloneDX's form. The second builds wheel and source archive twice,
-compares them, and installs every extra into an environment of its own. The third installs the wheel for every
-Python that is here, without torch, whose wheels for all of them take gigabytes, and searches an index.
+compares them, and installs every extra into an environment of its own. The third installs the wheel for
+every Python that is here, without torch, whose wheels for all of them take gigabytes, and searches an
+index. The last writes hashes.txt after constraints.txt has changed: the packages whose one file serves
+every platform, each with its SHA-256.
 """
 
 import argparse
@@ -197,14 +200,53 @@ def try_pythons() -> dict[str, str]:
     return out
 
 
+def pure() -> list[str]:
+    """Return the lines of constraints.txt whose installed wheel is for every platform."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return [line for line in lines if "==" in line and _serves_all(line.partition("==")[0])]
+
+
+def _serves_all(name: str) -> bool:
+    try:
+        wheel = metadata.distribution(name).read_text("WHEEL") or ""
+    except metadata.PackageNotFoundError:  # for another platform
+        return False
+    return any(line.startswith("Tag: ") and line.endswith("-none-any") for line in wheel.splitlines())
+
+
+def write_hashes(path: Path) -> int:
+    """Write the SHA-256 of every file that serves all platforms, as the package index names it."""
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, report = Path(folder) / "wanted.txt", Path(folder) / "report.json"
+        wanted.write_text("\n".join(pure()) + "\n")
+        command = [
+            sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps",
+            "--only-binary", ":all:", "-r", str(wanted), "--report", str(report),
+        ]  # fmt: skip
+        subprocess.run(command, check=True)  # noqa: S603
+        found = json.loads(report.read_text())["install"]
+    lines = [_with_hash(one) for one in found if one["download_info"]["url"].endswith("-none-any.whl")]
+    head = "# What serves every platform: pip install --no-deps --require-hashes -r hashes.txt"
+    path.write_text("\n".join([head, *sorted(lines)]) + "\n")
+    return len(lines)
+
+
+def _with_hash(found: dict[str, Any]) -> str:
+    about, file = found["metadata"], found["download_info"]["archive_info"]
+    return f"{about['name'].lower()}=={about['version']} --hash=sha256:{file['hashes']['sha256']}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("sbom", "extras", "pythons"))
+    parser.add_argument("what", choices=("sbom", "extras", "pythons", "hashes"))
     parser.add_argument("--out", type=Path, default=Path("bayestriplet.cdx.json"))
     arguments = parser.parse_args()
     if arguments.what == "sbom":
         arguments.out.write_text(json.dumps(bill(), indent=1) + "\n")
         print(f"{arguments.out}: {len(bill()['components'])} components")
+        return
+    if arguments.what == "hashes":
+        print(f"hashes.txt: {write_hashes(ROOT / 'hashes.txt')} packages")
         return
     if arguments.what == "pythons":
         if not set(try_pythons().values()) <= {"works", "untried: it is not here"}:

@@ -16,6 +16,7 @@ from resampling import holm, in_words
 from scipy.stats import ttest_rel
 from teach_tables import teach_tables
 from unseen_tables import unseen_tables
+from worth import Setting, settings_of, worth_figure, worth_table
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
 from bayestriplet.methods import METHODS
@@ -33,8 +34,9 @@ from bayestriplet.report.methods_table import (
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "images"
-DOCUMENTS = tuple(
-    ROOT / name for name in ("README.md", "docs/results.md", "docs/method.md", "docs/cli.md", "docs/scale.md")
+DOCUMENTS = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("results", "experiments", "method", "cli", "scale")),
 )
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
@@ -285,7 +287,7 @@ def scale_table(found: dict[str, Any]) -> str:
         table.append([*cells_of, f"{memory['megabytes']:,.0f}"])
     beside = found["times_batch_hard"]
     small, large, blocks = (beside[name] for name in ("b50_k10", "b512_k100", "b50_k10_blocks"))
-    return to_markdown(table) + (
+    text = (
         "\nBeside batch-hard, as pytorch-metric-learning has it, a step of BUNCA takes "
         f"{small['median']:.2f} times as long with 50 items of 10 classes, and {large['median']:.2f} times "
         "with 512 items of 100 classes. Single steps of the two take turns; these are medians of seven "
@@ -294,6 +296,14 @@ def scale_table(found: dict[str, Any]) -> str:
         f"A training step of a network at a quarter of its width on 1,200 classes of glyphs takes "
         f"{found['end_to_end']['ratio']:.2f} times as long as with batch-hard, "
         "from reading images to the optimiser.\n"
+    )
+    return to_markdown(table) + text + (_run_of_many(found["run"]) if "run" in found else "")
+
+
+def _run_of_many(run: dict[str, float]) -> str:
+    return (
+        f"Such a run on {run['classes']:,} classes takes {run['megabytes']:.0f} MB on the disk. "
+        f"`evaluate` takes {run['evaluate_seconds']:.0f} s and `figures` {run['figures_seconds']:.0f} s.\n"
     )
 
 
@@ -332,12 +342,22 @@ def blocks() -> dict[str, str]:
         search = json.loads(path.read_text(encoding="utf-8"))
         out["searching"] = searching_table(search.get("search", {}))
         out["indexing"] = indexing_table(search.get("indexing", {}))
+    if settings := settings_with_controls():
+        out["worth"] = worth_table(settings)
     of_overview = [RESULTS / f"{name}.json" for name in ("quality", "pretrained", "teach", "unseen")]
     if all(path.is_file() for path in of_overview[:3]):
         out["overview"] = overview_table(
             *(json.loads(path.read_text(encoding="utf-8")) for path in of_overview if path.is_file())
         )
     return out
+
+
+def settings_with_controls() -> list[Setting]:
+    """Return every setting in which BUNCA was measured beside its controls, if all three files are there."""
+    files = [RESULTS / f"{name}.json" for name in ("quality", "pretrained", "unseen")]
+    if not all(path.is_file() for path in files):
+        return []
+    return settings_of(*(json.loads(path.read_text(encoding="utf-8")) for path in files))
 
 
 def fill(text: str, tables: dict[str, str]) -> str:
@@ -351,7 +371,9 @@ def fill(text: str, tables: dict[str, str]) -> str:
 
 
 def draw_pictures(folder: Path = PICTURES) -> None:
-    """Draw the pictures of docs/results.md."""
+    """Draw the pictures of docs/results.md and docs/experiments.md."""
+    if settings := settings_with_controls():
+        save_figure(worth_figure(settings), folder / "worth.png")
     path = RESULTS / "quality.json"
     if not path.is_file():
         return

@@ -30,6 +30,7 @@ from bayestriplet.evaluation.probabilities import nearest_distances
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.live import LivePredictive
 from bayestriplet.retrieval.teaching import Teacher
+from bayestriplet.runs.left_out import adapt
 from bayestriplet.runs.predictive import Predictive, open_predictive
 from bayestriplet.runs.taught import Taught
 from bayestriplet.runs.teaching import open_teaching
@@ -170,7 +171,8 @@ def ours(run: bt.Run, base: Predictive, examples: list[Floats], x: Floats) -> Fl
     """Return the log joint of old classes, then new ones, after teaching the examples."""
     names = [f"new {k}" for k, part in enumerate(examples) for _ in part]
     taught = Taught.nothing(base.encoder, base.dim).plus(np.concatenate(examples), names)
-    predictive = base.taught(run.folder, open_teaching(run.folder, base.encoder, base.reading), taught)
+    teaching = open_teaching(run.folder, base.encoder, base.reading)
+    predictive = base.taught(run.folder, teaching, adapt(base, run.folder, teaching, taught))
     joint = predictive.log_probabilities(x)
     trained = np.flatnonzero(np.isfinite(base.log_prior))
     return joint[:, [*trained, *range(len(base.classes), len(predictive.classes))]]

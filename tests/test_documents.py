@@ -140,7 +140,7 @@ def test_the_pictures_of_results_are_drawn_from_the_figures(tmp_path):
         with Image.open(drawn) as new, Image.open(tables.PICTURES / drawn.name) as committed:
             away = np.abs(np.asarray(new, float) - np.asarray(committed, float)).mean()
         assert away < 0.002, f"{drawn.name} is stale: run python benchmarks/tables.py"
-    assert {path.name for path in tmp_path.iterdir()} == {"learning.png", "regimes.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"learning.png", "regimes.png", "worth.png"}
 
 
 def test_the_verdicts_of_the_documents_are_those_of_the_figures():
@@ -150,7 +150,7 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
     import tables
 
     found = json.loads((tables.RESULTS / "quality.json").read_text())
-    results = " ".join((ROOT / "docs" / "results.md").read_text().split())
+    results = read_results()
     leads = {name: tables.lead(tables.rows_of(entry)) for name, entry in found["regimes"].items()}
     won = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")[
         sum(gap.is_clear and gap.value > 0 for gap in leads.values())
@@ -222,7 +222,7 @@ def test_the_long_training_that_counts_is_the_best_by_validation():
     import tables
 
     runs = json.loads((tables.RESULTS / "long.json").read_text())
-    results = " ".join((ROOT / "docs/results.md").read_text().split())
+    results = read_results()
     digits = {name: run for name, run in runs.items() if name.startswith("mnist")}
     best = max(digits, key=lambda name: digits[name]["validation"])
     found = digits[best]["test"]["recall@1"]
@@ -245,7 +245,7 @@ def test_the_verdicts_on_the_ablations_are_those_of_the_figures():
 
     settings = json.loads((tables.RESULTS / "ablation.json").read_text())["settings"]
     validation = json.loads((tables.RESULTS / "ablation-validation.json").read_text())["settings"]
-    results = " ".join((ROOT / "docs/results.md").read_text().split())
+    results = read_results()
     whole, off_sphere = "whole", "not normalised, so without spread"
     sequence = [settings["classes in sequence"][group] for group in ablation.DEFAULT]
     changes = [gap(rows[row], rows[whole]) for rows in sequence for row in rows if row != whole]

@@ -32,6 +32,21 @@ def test_the_bill_of_materials_names_every_dependency_with_its_version():
     assert all(one["purl"].endswith(f"@{one['version']}") for one in bill["components"])
 
 
+def test_what_serves_every_platform_is_installed_by_its_hash():
+    lines = (supply.ROOT / "hashes.txt").read_text().splitlines()[1:]
+    assert all(re.fullmatch(r"\S+==\S+ --hash=sha256:[0-9a-f]{64}", line) for line in lines)
+    hashed = {_normal(line.partition(" ")[0]) for line in lines}
+    constrained = (supply.ROOT / "constraints.txt").read_text().splitlines()
+    assert hashed <= {_normal(line) for line in constrained}
+    # Those of one platform only say so in the name of their file, which is not kept.
+    assert {_normal(line) for line in supply.pure()} - hashed <= {"playwright==1.65.0"}
+    assert "--require-hashes --only-binary :all: -r hashes.txt" in (supply.ROOT / "Makefile").read_text()
+
+
+def _normal(line):
+    return re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() + "==" + line.partition("==")[2]
+
+
 def test_two_builds_are_equal(tmp_path):
     one, two = supply.build(tmp_path / "one"), supply.build(tmp_path / "two")
     assert len(one) == 2

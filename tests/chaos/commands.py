@@ -3,22 +3,17 @@
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-COMMAND = Path(sys.executable).with_name("bayestriplet")
+from tests.commands import COMMAND, environment, run_command
+
 BACKBONE = "tests.training.networks:small"
 OPTIONS = ("--backbone", BACKBONE, "--size", "8", "--dim", "8")
 
 
-def environment():
-    path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-
-
 def run(*arguments, first=(COMMAND,), timeout=300, **options):
+    if first == (COMMAND,) and options.keys() <= {"env"}:
+        return run_command(*arguments, timeout=timeout, **options)
     command = [*map(str, first), *map(str, arguments)]
     options = {"env": environment(), "capture_output": True, "text": True, "timeout": timeout} | options
     return subprocess.run(command, **options)

@@ -1,20 +1,23 @@
 """The service under load: 64 clients of every kind while the index grows; and what its OpenAPI promises."""
 
-import contextlib
-import http.client
 import json
-import socket
+import shutil
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
-from tests.chaos.commands import run
-from tests.service.servers import Server, make_form, save_scan
+from tests.chaos.commands import environment, run
+from tests.chaos.offline import Offline
+from tests.service.servers import Server, save_scan
 
-PATIENCE = 60.0
+QUERIES = 40
+EACH = 4  # of so many clients one does something other than searching
+OTHERS = ("looking", "cancelling", "dawdling")
 
 
 def memory_of(pid):
@@ -23,192 +26,119 @@ def memory_of(pid):
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
-class Clients:
-    """Threads that ask in their own way until they are stopped."""
+class Load:
+    """Clients in a process of their own, who ask a server for some time."""
 
-    def __init__(self, server, queries, seed):
-        self.server, self.queries, self.seed = server, queries, seed
-        self.stop = threading.Event()
-        self.lock = threading.Lock()
-        self.answers, self.errors = [], []  # (when it ended, seconds, query, answer)
-        self.taught = 0
+    def __init__(self, folder, server, kinds, seconds, think, seed):
+        folder.mkdir(parents=True)
+        self.queries = [save_scan(900 + i, folder / "queries" / f"{i}.png") for i in range(QUERIES)]
+        self.items = [one["id"] for one in server.get("/api/info")[1]["examples"]]
+        self.written = folder / "answers"
+        plan = {
+            "host": server.host, "port": server.port, "queries": list(map(str, self.queries)),
+            "items": self.items, "kinds": kinds, "seconds": seconds, "think": think, "seed": seed,
+        }  # fmt: skip
+        (folder / "plan").write_text(json.dumps(plan))
+        command = [sys.executable, "-m", "tests.chaos.clients", folder / "plan", self.written]
+        self.process = subprocess.Popen([*map(str, command)], env=environment())
 
-    def run(self, kinds):
-        threads = [
-            threading.Thread(target=getattr(self, kind), args=(np.random.default_rng((self.seed, number)),))
-            for number, kind in enumerate(kinds)
-        ]
-        for thread in threads:
-            thread.start()
-        return threads
-
-    def searching(self, draw):
-        """Upload one picture after the other, and wait a little."""
-        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=PATIENCE)
-        while not self.stop.is_set():
-            number = int(draw.integers(len(self.queries)))
-            body, kind = make_form(self.queries[number])
-            self.ask(connection, ("POST", "/api/search", body, {"content-type": kind}), number)
-            self.stop.wait(draw.exponential(0.2))
-        connection.close()
-
-    def looking(self, draw):
-        """Ask for what the page asks for."""
-        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=PATIENCE)
-        while not self.stop.is_set():
-            path = ("/api/info", "/api/map", "/healthz", "/")[int(draw.integers(4))]
-            self.ask(connection, ("GET", path), None)
-            self.stop.wait(draw.exponential(0.5))
-        connection.close()
-
-    def teaching(self, draw):
-        """Give the picture of an answer a class, and undo it."""
-        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=PATIENCE)
-        while not self.stop.is_set():
-            number = int(draw.integers(len(self.queries)))
-            replay = self.server.search(self.queries[number])[1]["replay"]
-            for undo in (False, True):
-                body = json.dumps({"label": "taught", "replays": [replay], "undo": undo})
-                self.ask(connection, ("POST", "/api/teach", body, {"content-type": "application/json"}), None)
-                self.taught += 1
-                self.stop.wait(draw.exponential(1.0))
-        connection.close()
-
-    def ask(self, connection, request, number):
-        began = time.monotonic()
-        try:
-            connection.request(*request)
-            response = connection.getresponse()
-            content = response.read()
-            if response.status != 200:
-                raise ValueError(f"{request[1]}: {response.status} {content[:200]!r}")
-        except Exception as error:  # whatever it is, it is counted
-            with self.lock:
-                self.errors.append(f"{type(error).__name__}: {error}")
-            connection.close()
-            return
-        ended = time.monotonic()
-        with self.lock:
-            self.answers.append((ended, ended - began, number, content if number is not None else None))
-
-    def cancelling(self, draw):
-        """Send a search and go away before the answer."""
-        while not self.stop.is_set():
-            body, kind = make_form(self.queries[int(draw.integers(len(self.queries)))])
-            with contextlib.suppress(OSError), self.connected() as line:
-                line.sendall(self.head(kind, len(body)) + body)
-            self.stop.wait(draw.exponential(0.3))
-
-    def dawdling(self, draw):
-        """Send a search byte by byte, or half of it."""
-        while not self.stop.is_set():
-            body, kind = make_form(self.queries[int(draw.integers(len(self.queries)))])
-            with contextlib.suppress(OSError), self.connected() as line:
-                line.sendall(self.head(kind, len(body)))
-                for byte in body[:40]:
-                    line.sendall(bytes([byte]))
-                    if self.stop.wait(0.05):
-                        break
-
-    def connected(self):
-        return contextlib.closing(socket.create_connection((self.server.host, self.server.port), timeout=5))
-
-    def head(self, kind, length):
-        fields = {"Host": "localhost", "Content-Type": kind, "Content-Length": length}
-        lines = ["POST /api/search HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-        return ("\r\n".join(lines) + "\r\n\r\n").encode()
+    def results(self):
+        """Wait for the end; return the answers, and what is said of all."""
+        assert self.process.wait() == 0
+        *answers, about = map(json.loads, self.written.read_text().splitlines())
+        return answers, about
 
 
-def grow(server, made, clients, every):
-    """Add items in a process of its own, again and again."""
-    number, versions = 0, set()
-    while not clients.stop.wait(every):
-        save_scan(600 + number, made.scans / "0" / f"grown-{number}.png")
-        done = run("index", made.run, made.scans)
-        assert done.returncode == 0, done.stderr
-        number += 1
-        with contextlib.suppress(OSError):
-            versions.add(server.get("/api/info")[1]["index"])
-    clients.grown, clients.versions = number, len(versions)
+def kinds_of(clients):
+    """What so many clients do: most search, and one teaches."""
+    others = [OTHERS[i % len(OTHERS)] for i in range(clients // EACH - 1)]
+    return ["teaching", *others, *["searching"] * (clients - 1 - len(others))]
 
 
-def expected_answers(made, queries):
-    """What a search from the shell would find, by query."""
-    from bayestriplet.data.images import decode_bytes
-    from bayestriplet.retrieval.index import Index
+class Growing(threading.Thread):
+    """Adds items in a process of its own, again and again; knows which version holds how many of them."""
 
-    index = Index.open(made.run)
-    pixels = np.stack([decode_bytes(one, index.encoder.size, index.encoder.channels) for one in queries])
-    return [
-        [(one.id, one.distance) for one in answer.neighbours] for answer in index.search(list(pixels), 10)
-    ]
+    def __init__(self, made, every):
+        super().__init__()
+        self.made, self.every, self.ends = made, every, threading.Event()
+        self.versions = {}
+        self.note(0)
+
+    def note(self, number):
+        from bayestriplet.retrieval.stores import open_store
+
+        self.versions[open_store(self.made.run, None).version()] = number
+
+    def run(self):
+        number = 0
+        while not self.ends.wait(self.every):
+            save_scan(600 + number, self.made.scans / "0" / f"grown-{number}.png")
+            done = run("index", self.made.run, self.made.scans, "--name", self.made.scans.name)
+            assert done.returncode == 0, done.stderr
+            number += 1
+            self.note(number)
 
 
-def load(folder, made, seed, seconds, clients=64, every=15.0, idle=500):
+def load(folder, made, seed, seconds, clients=64, every=15.0, idle=500, think=1.0):
     """Many clients at once, and figures of their answers."""
-    queries = [save_scan(900 + i, folder / "queries" / f"{i}.png").read_bytes() for i in range(40)]
     server = Server(made.run)
-    kinds = ["searching"] * (clients - clients // 4) + ["looking", "cancelling", "dawdling"] * clients
-    many = Clients(server, queries, seed)
-    many.grown = many.versions = 0
+    before = shutil.copytree(made.run, folder / "before", ignore=shutil.ignore_patterns("index", "maps"))
     try:
-        before = expected_answers(made, queries)
-        first_version = server.search(queries[0])[1]["index"]
-        with idle_connections(server, idle) as opened:
-            threads = many.run(["teaching", *kinds[: clients - 1]])
-            grower = threading.Thread(target=grow, args=(server, made, many, every))
-            grower.start()
-            time.sleep(seconds / 4)
-            warm = memory_of(server.process.pid)
-            time.sleep(3 * seconds / 4)
-            many.stop.set()
-            for thread in (*threads, grower):
-                thread.join()
+        growing = Growing(made, every)
+        asked = Load(folder / "load", server, [*kinds_of(clients), *["idling"] * idle], seconds, think, seed)
+        growing.start()
+        time.sleep(seconds / 4)
+        warm = memory_of(server.process.pid)
+        answers, about = asked.results()
+        growing.ends.set()
+        growing.join()
         grown = memory_of(server.process.pid) / warm - 1
-        wrong = settled_answers(server, made, queries)
+        wrong = settled_answers(server, made, asked.queries)
     finally:
         code = server.stop()[0]
-    found = figures(many, before, first_version)
+    offline = Offline(made.run, before, asked.queries, asked.items, growing.versions)
     return {
-        **found, "clients": clients, "seconds_of_load": seconds, "idle_connections": opened,
-        "reindexed": many.grown, "taught": many.taught, "memory_growth": round(grown, 4),
-        "wrong_after": wrong, "exit_code": code,
+        **figures(answers, about), **offline.compare(answers), "clients": clients,
+        "seconds_of_load": seconds, "think_seconds": think, "idle_connections": about["idle"],
+        "reindexed": len(growing.versions) - 1, "memory_growth": round(grown, 4), "wrong_after": wrong,
+        "exit_code": code,
     }  # fmt: skip
 
 
-@contextlib.contextmanager
-def idle_connections(server, number):
-    """Hold connections open that never ask."""
-    with contextlib.ExitStack() as stack:
-        for _ in range(number):
-            line = socket.create_connection((server.host, server.port), timeout=10)
-            stack.enter_context(contextlib.closing(line))
-        yield number
+def without_pauses(folder, made, seed, seconds, clients=64):
+    """As many clients who ask again at once, which is all that the machine can do."""
+    server = Server(made.run)
+    try:
+        asked = Load(folder / "at-once", server, ["searching"] * clients, seconds, 0, seed)
+        found = figures(*asked.results())
+    finally:
+        server.stop()
+    return {**found, "searches_per_second": round(found["searches"] / seconds, 1)}
 
 
-def figures(many, before, first_version):
-    searches = [one for one in many.answers if one[2] is not None]
-    times = sorted(seconds for _, seconds, _, _ in searches)
-    ends = sorted(one[0] for one in many.answers)
-    pauses = np.diff(ends) if len(ends) > 1 else np.zeros(1)
-    wrong = 0
-    for _, _, number, content in searches:
-        answer = json.loads(content)
-        if answer["index"] == first_version:
-            wrong += not _same([(one["id"], one["distance"]) for one in answer["neighbours"]], before[number])
+def figures(answers, about):
+    """How long searches took, and how long all who waited got no answer."""
+    times = sorted(one["ended"] - one["began"] for one in answers if "answer" in one)
     median, p99 = statistics.median(times), times[int(0.99 * len(times))]
     return {
-        "answers": len(many.answers), "searches": len(searches), "errors": len(many.errors),
-        "first_errors": many.errors[:3], "median_milliseconds": round(1e3 * median, 1),
+        "answers": len(answers), "searches": len(times),
+        "lessons": sum(one["what"] == "lesson" for one in answers), "errors": len(about["errors"]),
+        "first_errors": about["errors"][:3], "median_milliseconds": round(1e3 * median, 1),
         "p99_milliseconds": round(1e3 * p99, 1), "p99_over_median": round(p99 / median, 2),
-        "longest_pause_milliseconds": round(1e3 * float(pauses.max()), 1), "wrong_answers": wrong,
+        "longest_milliseconds": round(1e3 * times[-1], 1),
+        "longest_pause_milliseconds": round(1e3 * longest_pause(answers), 1),
+        "client_late_milliseconds": {name: round(1e3 * about[name], 1) for name in ("late", "latest")},
     }  # fmt: skip
 
 
-def _same(found, expected):
-    return len(found) == len(expected) and all(
-        one == other and abs(a - b) < 1e-4 for (one, a), (other, b) in zip(found, expected, strict=True)
-    )
+def longest_pause(answers):
+    """The longest time in which somebody waited and nobody was answered."""
+    order = sorted((one["ended"], one["began"]) for one in answers)
+    longest, asked = 0.0, np.inf
+    for (earlier, _), (ended, began) in zip(reversed(order[:-1]), reversed(order[1:]), strict=True):
+        asked = min(asked, began)  # when the first of those asked who are answered from here on
+        longest = max(longest, ended - max(earlier, asked))
+    return longest
 
 
 def settled_answers(server, made, queries):
@@ -218,11 +148,21 @@ def settled_answers(server, made, queries):
     version, end = Index.open(made.run).store.version(), time.monotonic() + 60
     while server.get("/api/info")[1]["index"] != version and time.monotonic() < end:
         time.sleep(0.2)
-    expected, wrong = expected_answers(made, queries), 0
-    for query, known in zip(queries, expected, strict=True):
-        answer = server.search(query)[1]
-        wrong += not _same([(one["id"], one["distance"]) for one in answer["neighbours"]], known)
+    wrong = 0
+    for query in queries[:5]:
+        done = run("search", made.run, query, "--json")
+        assert done.returncode == 0, done.stderr
+        expected = json.loads(done.stdout)
+        answer = server.search(query.read_bytes())[1]
+        wrong += not same_neighbours(answer["neighbours"], expected["neighbours"])
     return wrong
+
+
+def same_neighbours(found, expected):
+    return len(found) == len(expected) and all(
+        one["id"] == other["id"] and abs(one["distance"] - other["distance"]) < 1e-5
+        for one, other in zip(found, expected, strict=True)
+    )
 
 
 def check_description(made, examples):
@@ -274,32 +214,36 @@ def conformance():
     ]
 
 
-def reindex(folder, made, items, seed):
-    """The longest answer while an index grows to so many items, and while it is opened."""
-    from bayestriplet.retrieval.index import Index
-    from bayestriplet.retrieval.items import Item, Rows
+ADD = """
+import sys
+import numpy as np
+from bayestriplet.retrieval.index import Index
+from bayestriplet.retrieval.items import Item, Rows
 
-    server, draw = Server(made.run), np.random.default_rng(seed)
+run, items, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+index = Index.open(run)
+vectors = np.random.default_rng(seed).normal(size=(items, index.encoder.dim)).astype(np.float32)
+names = tuple(Item(f"many/{i}", str(i % 10), "", "", "", f"{i:032x}") for i in range(items))
+rows = [Rows(names, vectors, (b"",) * items)]
+index.store.write(index.encoder.fingerprint, index.encoder.dim, rows, [])
+"""
+
+
+def reindex(folder, made, items, seed):
+    """The longest answer while another process makes an index grow so far, and while that is opened."""
+    server = Server(made.run)
     query = save_scan(990, folder / "query.png").read_bytes()
-    index = Index.open(made.run)
-    vectors = draw.normal(size=(items, index.encoder.dim)).astype(np.float32)
-    names = tuple(Item(f"many/{i}", str(i % 10), "", "", "", f"{i:032x}") for i in range(items))
     times, known = [], server.search(query)[1]["index"]
     try:
-        done = threading.Event()
-
-        def add():
-            index.store.write(index.encoder.fingerprint, index.encoder.dim,
-                              [Rows(names, vectors, (b"",) * items)], [])  # fmt: skip
-            done.set()
-
-        threading.Thread(target=add).start()
+        command = [sys.executable, "-c", ADD, str(made.run), str(items), str(seed)]
+        adding = subprocess.Popen(command, env=environment())
         end, answer = time.monotonic() + 240, None
-        while time.monotonic() < end and (answer is None or answer["index"] == known or not done.is_set()):
+        while time.monotonic() < end and (answer is None or answer["index"] == known):
             began = time.monotonic()
             status, answer = server.search(query)
             assert status == 200, answer
             times.append(time.monotonic() - began)
+        assert adding.wait(60) == 0
     finally:
         server.stop()
     return {"items": items, "answers_meanwhile": len(times), "found_new": answer["index"] != known,
@@ -314,6 +258,7 @@ def measure(folder, seed, seconds=300, examples=150, items=70_000):
     made = make_run(folder / "made")
     return {
         "load": load(folder, made, seed, seconds),
+        "without_pauses": without_pauses(folder, made, seed, 20),
         "description": check_description(made, examples),
         "reindex": reindex(folder, made, items, seed),
     }

@@ -61,12 +61,14 @@ def test_a_data_worker_that_is_killed_is_one_line(tmp_path):
 
 
 def test_clients_of_every_kind_are_answered_while_the_index_grows(copied, tmp_path):
-    found = served.load(tmp_path, copied, seed=0, seconds=4, clients=16, every=1.0, idle=500)
+    found = served.load(tmp_path, copied, seed=0, seconds=6, clients=16, every=1.0, idle=500, think=0.2)
     assert (found["errors"], found["wrong_answers"], found["wrong_after"]) == (0, 0, 0)
     assert found["exit_code"] == 0
     assert found["reindexed"] >= 1
-    assert found["taught"] >= 2
+    assert found["lessons"] >= 2
+    assert found["answers_of_taught_run"] >= 2
     assert found["searches"] > 20
+    assert found["idle_connections"] > 400
 
 
 def test_the_service_does_what_its_description_says(copied):

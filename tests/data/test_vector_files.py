@@ -409,3 +409,14 @@ def test_data_check_says_what_the_vectors_are(tmp_path):
     assert "Groups (patients, slides): 20" in done.output
     assert "Read as: vectors of length 64, from UNI" in done.output
     assert "No bad vectors." in done.output
+
+
+@pytest.mark.parametrize("mark", [b"HEAP", b"TREE", b"SNOD"])
+def test_slides_that_are_damaged_inside_are_one_line(tmp_path, mark):
+    where = write_slides(tmp_path / "slides", {"x/a.h5": 0, "y/b.h5": 1})
+    path = tmp_path / "slides" / "x" / "a.h5"
+    content = path.read_bytes()
+    assert mark in content
+    path.write_bytes(content.replace(mark, b"XXXX"))
+    with pytest.raises(DataError, match=r"a\.h5 cannot be read as an \.h5 file: "):
+        open_data(where)

@@ -3,6 +3,8 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
+from bayestriplet.evaluation import calibration
+from bayestriplet.evaluation.calibration import Judged
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.probabilities import (
     NEIGHBOURS,
@@ -10,11 +12,11 @@ from bayestriplet.evaluation.probabilities import (
     WAYS,
     RunVectors,
     compare_ways,
-    distance_log_probabilities,
+    distance_by,
     measure,
     nearest_distances,
     novelty_aurocs,
-    vote_log_probabilities,
+    vote_by,
 )
 
 CLASSES = 4  # the third has no items
@@ -45,20 +47,20 @@ def test_the_vote_is_sklearns_smoothed_with_the_best_choice_on_validation_items(
             loss = -np.log(smooth[0][np.arange(len(val.labels)), column]).mean()
             if best is None or loss < best[0]:
                 best = (loss, smooth[1])
-    found = np.exp(vote_log_probabilities(vectors, CLASSES))
+    found = np.exp(vote_by(vectors, CLASSES)(test.vectors))
     np.testing.assert_allclose(found.sum(1), 1)
     np.testing.assert_allclose(found[:, [0, 1, 3]], best[1], rtol=1e-9)
 
 
 def test_a_gallery_smaller_than_the_largest_vote_can_vote():
     few = RunVectors(made(6, 0), made(9, 1), made(5, 2))
-    assert np.isfinite(vote_log_probabilities(few, CLASSES)).all()
+    assert np.isfinite(vote_by(few, CLASSES)(few.test.vectors)).all()
 
 
 def test_distances_are_a_softmax_around_slow_means_with_the_best_temperature(vectors):
     prior = np.bincount(vectors.train.labels, minlength=4) / 400
     with np.errstate(divide="ignore"):
-        found = distance_log_probabilities(vectors, np.log(prior))
+        found = distance_by(vectors, np.log(prior))(vectors.test.vectors)
     assert (found[:, 2] == -np.inf).all()
     means = {k: vectors.train.vectors[vectors.train.labels == k].mean(0) for k in (0, 1, 3)}
 
@@ -80,19 +82,30 @@ def test_the_three_ways_are_compared_on_the_test_items(vectors):
     uniform = np.log(np.full((150, 4), 0.25))
     ways = compare_ways(vectors, CLASSES, lambda x: uniform[: len(x)])
     assert tuple(ways) == WAYS
-    assert ways["posterior"] is not None
-    for found in ways.values():
+    for way in ways.values():
+        found = way(vectors.test.vectors)
         np.testing.assert_allclose(np.exp(found).sum(1), 1)
 
 
 def test_a_measure_is_sklearns_log_loss_and_the_share_of_right_classes(vectors):
-    found = vote_log_probabilities(vectors, CLASSES)
     labels = vectors.test.labels
-    row = measure(found, labels)
+    found = vote_by(vectors, CLASSES)(vectors.test.vectors)
+    row = measure(Judged.of(found, labels))
     assert row.log_loss.value == pytest.approx(log_loss(labels, np.exp(found), labels=range(4)))
     assert row.accuracy.value == (found.argmax(1) == labels).mean()
     assert row.log_loss.low < row.log_loss.value < row.log_loss.high
     assert 0 <= row.ece <= 1
+
+
+@pytest.mark.parametrize("cells", [1, 4 * 7, 4 * 150, 10**6])
+def test_probabilities_judged_in_blocks_are_those_judged_at_once(vectors, cells, monkeypatch):
+    way, items = vote_by(vectors, CLASSES), vectors.test
+    whole = Judged.of(way(items.vectors), items.labels)
+    monkeypatch.setattr(calibration, "CELLS", cells)
+    found = Judged.by(way, items.vectors, items.labels, CLASSES)
+    for name in ("confidence", "right", "loss"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    assert Judged.by(way, items.vectors[:0], items.labels[:0], CLASSES).right.shape == (0,)
 
 
 def test_novelty_is_told_by_scores_and_by_the_distance_to_the_nearest_training_item(vectors):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bayestriplet import ClassPosterior, NIWPrior
+from bayestriplet import BUNCA, ClassPosterior, NIWPrior
 from bayestriplet.errors import BayesTripletError, InputError, StateError
 from bayestriplet.posterior import structures
 from bayestriplet.posterior.lowrank import leading_rows
@@ -27,13 +27,13 @@ EVERY = ("full", *LESS)
 
 
 def batches_of(kind, memory=None):
-    """A stream whose scatters have a structure exactly: rank 6, diagonal, or the same for all classes."""
+    """A stream whose scatters have a structure exactly: rank 8, diagonal, or the same for all classes."""
     rng = np.random.default_rng(3)
     basis = np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
     for _ in range(4):
         if kind == "lowrank":
             labels = np.repeat(np.arange(5), 4)
-            values = rng.normal(size=(20, 6)) @ basis[:6] + 3
+            values = rng.normal(size=(20, 8)) @ basis[:8] + 3
         elif kind == "diagonal":  # steps along one axis at a time, there and back
             axis, side = np.repeat(np.arange(DIM), 2), np.tile([1.0, -1.0], DIM)
             labels = np.repeat(np.arange(5), 2 * DIM)
@@ -97,6 +97,35 @@ def test_densities_are_scipys_with_the_structured_matrix(structure, prior):
 
 
 @pytest.mark.parametrize("structure", EVERY)
+def test_densities_with_the_improper_prior_are_scipys_too(structure):
+    posterior = ClassPosterior(2, DIM, prior="improper", dtype=torch.float64, structure=structure)
+    values, labels = items((20, 31), DIM)
+    posterior.update(values, labels)
+    scatter = posterior.statistics.scatter.numpy()
+    predictive = posterior.log_predictive(values[:5] + 0.3)
+    for k, (n, m, _) in enumerate(zip(*slow_statistics(values, labels, 2), strict=True)):
+        df = n - DIM + 1
+        want = stats.multivariate_t(m, scatter[k] * (n + 1) / (n * df), df).logpdf(values[:5].numpy() + 0.3)
+        np.testing.assert_allclose(predictive[:, k], want, rtol=1e-6, atol=1e-5)
+
+
+def test_a_tied_scatter_of_fewer_rows_than_dimensions_is_drawn_from_exactly():
+    posterior = ClassPosterior(3, 6, structure="tied", dtype=torch.float64)
+    values, labels = items((3, 2, 1), 6)  # three rows
+    posterior.update(values, labels)
+    posterior.sample(torch.tensor([0]), 1)
+    assert posterior.structure.is_thin
+    root = posterior.structure._root()
+    torch.testing.assert_close(root.mT @ root, posterior.structure.pooled_scatter)
+    drawn = posterior.sample(torch.tensor([0]), 50_000, torch.Generator().manual_seed(0))[0]
+    torch.testing.assert_close(torch.cov(drawn.T), posterior.covariance[0], rtol=0.05, atol=0.02)
+    posterior.update(*items((9, 9, 9), 6, seed=1))
+    posterior.sample(torch.tensor([0]), 1)
+    assert not posterior.structure.is_thin
+    assert torch.equal(posterior.structure._root().tril(-1), torch.zeros(6, 6, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("structure", EVERY)
 @pytest.mark.parametrize("distribution", ["normal", "student_t"])
 def test_draws_have_the_mean_and_the_structured_covariance(structure, distribution):
     posterior = filled(structure, memory=11.0)
@@ -114,14 +143,20 @@ def test_draws_have_the_mean_and_the_structured_covariance(structure, distributi
         np.testing.assert_allclose(error, 0, atol=0.05)
 
 
-def test_low_rank_keeps_the_diagonal_exactly_and_is_off_by_no_more_than_what_is_cut_off():
-    one, full = filled("lowrank"), filled("full")
+@pytest.mark.parametrize("memory", [None, 7.0])
+def test_low_rank_keeps_the_diagonal_exactly_and_is_off_by_no_more_than_what_is_cut_off(memory):
+    one, full = (filled(name, memory=memory) for name in ("lowrank", "full"))
+    torch.testing.assert_close(one.count, full.count)
+    torch.testing.assert_close(one.item_mean, full.item_mean)
+    remainder = one.structure.item_diagonal - one.structure.item_factor.square().sum(1)
+    assert remainder.min() > -1e-9
     got, want = one.statistics.scatter, full.statistics.scatter
     torch.testing.assert_close(got.diagonal(dim1=1, dim2=2), want.diagonal(dim1=1, dim2=2))
     for k in range(5):
         kept = one.structure.item_factor[k].square().sum()
         mass_cut_off = want[k].trace() - kept
         assert torch.linalg.matrix_norm(got[k] - want[k], 2) <= mass_cut_off + 1e-9
+        assert (mass_cut_off > 0.1) == (SIZES[k] > 3)  # those of more than eight items lose something
         assert torch.linalg.eigvalsh(got[k]).min() > -1e-9
 
 
@@ -219,6 +254,18 @@ def test_a_state_of_another_structure_is_refused_and_changes_nothing(saved, stru
     with pytest.raises(StateError, match=f"^the state is of structure='{saved}'.*structure='{structure}'"):
         posterior.load_state_dict(filled(saved, memory=3.0).state_dict())
     assert_equal_state(posterior, before)
+
+
+def test_a_criterion_refuses_the_state_of_another_structure_and_stays_what_it_is():
+    criterion, other = (BUNCA(5, DIM, structure=structure) for structure in ("full", "diagonal"))
+    for one in (criterion, other):
+        values, labels = items(SIZES, DIM)
+        one(values.float(), labels)
+    before = copy.deepcopy(criterion.state_dict())
+    with pytest.raises(StateError, match=r"^the state is of structure='diagonal'[^\n]*$"):
+        criterion.load_state_dict(other.state_dict())
+    for name, value in criterion.state_dict().items():
+        assert torch.equal(value, before[name]), name
 
 
 # Choosing

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from bayestriplet.evaluation.calibration import reliability
+from bayestriplet.evaluation.calibration import Judged, reliability
 from bayestriplet.report.figure import save_figure
 from bayestriplet.report.reliability_figure import reliability_figure
 from tests.report.drawings import LONG_DATA, assert_is_good, overlapping_texts, texts_inside, words_of
@@ -15,10 +15,15 @@ def drawn_items(number, classes, seed=0):
     return probabilities, (probabilities.cumsum(1) > rng.random((number, 1))).argmax(1)
 
 
+def judged(probabilities, labels):
+    with np.errstate(divide="ignore"):
+        return Judged.of(np.log(probabilities), labels)
+
+
 @pytest.mark.parametrize(("number", "classes"), [(3, 2), (2000, 10)])
 def test_reliability_is_drawn_with_its_error(number, classes, tmp_path):
     probabilities, labels = drawn_items(number, classes)
-    figure = reliability_figure(probabilities, labels, "test items of made ones")
+    figure = reliability_figure(judged(probabilities, labels), "test items of made ones")
     assert_is_good(figure, tmp_path / "reliability.png")
     error = 100 * reliability(probabilities, labels).error
     assert any(f"calibration error {error:.2f}%" in word for word in words_of(figure))
@@ -27,7 +32,8 @@ def test_reliability_is_drawn_with_its_error(number, classes, tmp_path):
 
 def test_probabilities_that_are_all_right_or_all_wrong_can_be_drawn(tmp_path):
     for k in (0, 1):
-        figure = reliability_figure(np.eye(3)[[0, 1, 2, 0]], np.array([k, k + 1, 2 * (1 - k), k]), "items")
+        found = judged(np.eye(3)[[0, 1, 2, 0]], np.array([k, k + 1, 2 * (1 - k), k]))
+        figure = reliability_figure(found, "items")
         save_figure(figure, tmp_path / f"{k}.png")
 
 
@@ -43,6 +49,6 @@ def test_the_accuracy_of_all_items_is_written_below_the_curve():
 
 @pytest.mark.parametrize("classes", [2, 9, 50])
 def test_texts_stay_inside_and_apart(classes):
-    figure = reliability_figure(*drawn_items(500, classes), f"test items of {LONG_DATA}")
+    figure = reliability_figure(judged(*drawn_items(500, classes)), f"test items of {LONG_DATA}")
     assert texts_inside(figure)
     assert not overlapping_texts(figure)

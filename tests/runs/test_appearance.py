@@ -81,7 +81,9 @@ def test_surprise_is_the_log_density_of_a_t_and_of_what_was_taught_the_best():
     oracle = multivariate_t(found.mean, found.covariance * (FREEDOM - 2) / FREEDOM, df=FREEDOM)
     np.testing.assert_allclose(found.surprise(looks), -oracle.logpdf(looks), rtol=1e-6)
     white = found.describe(np.full((3, 16, 16, 1), 255, np.uint8))
-    widened = found.widened(Statistics.of(white, np.zeros(3, np.int64), 2))  # the second was not looked at
+    widened = found.widened(
+        Statistics.of(white, np.zeros(3, np.int64), 2), np.array([0, 1])
+    )  # the second was not looked at
     kappa, freedom = KAPPA + 3, FREEDOM + 3
     mean = (KAPPA * found.mean + 3 * white[0]) / kappa
     shift = white[0] - found.mean
@@ -96,8 +98,8 @@ def test_surprise_is_the_log_density_of_a_t_and_of_what_was_taught_the_best():
 def test_many_taught_classes_look_like_one():
     found = Appearance.of(SCANS[:800])
     looks, labels = found.describe(SCANS[800:1000]), np.arange(200) % (MOST_COMPONENTS + 1)
-    widened = found.widened(Statistics.of(looks, labels, MOST_COMPONENTS + 1))
-    together = found.widened(Statistics.of(looks, np.zeros(200, np.int64), 1))
+    widened = found.widened(Statistics.of(looks, labels, MOST_COMPONENTS + 1), np.arange(MOST_COMPONENTS + 1))
+    together = found.widened(Statistics.of(looks, np.zeros(200, np.int64), 1), np.zeros(1, np.int64))
     np.testing.assert_allclose(widened.surprise(looks), together.surprise(looks), rtol=1e-6)
 
 
@@ -107,6 +109,10 @@ def test_a_score_grows_with_the_surprise_and_faster_beyond_the_tail():
     np.testing.assert_allclose(scale.add(np.full(4, 3.0), surprise), [3.0, 2.0, 4.0, 16.0])
     plain, surprise = np.arange(1001.0), 2 * np.arange(1001.0)
     assert Scale.of(plain, surprise) == Scale(1000.0, 1990.0, 495.0)
+    of_classes = Scale.of(plain, surprise, 3 * plain)
+    assert of_classes == Scale(1000.0, 1990.0, 495.0, 1500.0, 2985.0)
+    found = of_classes.add(np.zeros(2), np.array([0.0, 2980.0]), np.array([2985.0, 1500.0]))
+    np.testing.assert_allclose(found, [0.5 * 495, 495])  # half of how unlike its class, all beyond the tail
     assert Scale.of(np.empty(0), np.empty(0)).add(np.ones(1), np.full(1, 9.0)) == [1.0]
 
 
@@ -120,7 +126,7 @@ def test_pictures_that_show_nothing_of_the_kind_are_beyond_all_ordinary_ones():
 
 
 def test_what_a_file_keeps_gives_the_same_surprise_and_parts_that_do_not_fit_are_refused():
-    found = Appearance.of(SCANS[:200]).calibrated(np.arange(5.0), _looks(5))
+    found = Appearance.of(SCANS[:200]).calibrated(np.arange(5.0), _looks(5), None)
     back = Appearance.read(found.tensors())
     assert back.scale == found.scale
     np.testing.assert_array_equal(back.surprise(_looks(3)), found.surprise(_looks(3)))

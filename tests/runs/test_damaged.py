@@ -97,7 +97,7 @@ def test_metadata_that_the_network_contradicts_are_one_line(digits_run, tmp_path
 
 
 @pytest.mark.parametrize(
-    "content", ["{}", '{"format": 1}', '{"format": 1, "status": 3}', "[]", "{", "\0", '"x"']
+    "content", ["{}", '{"format": 1}', '{"format": 1, "status": 3}', "[]", "{", "\0", '"x"', "[" * 100_000]
 )
 def test_results_that_do_not_say_how_the_run_ended_are_one_line(tmp_path, content):
     (tmp_path / "results.json").write_text(content)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -25,6 +26,7 @@ class Faulty(nn.Module):
         return self.network(images)
 
     def fail(self, images):
+        Path(os.environ["FAULT_AT"]).touch()
         if self.what == "nan":
             return self.network(images) * torch.nan
         os.kill(os.getpid(), signal.Signals[self.what])

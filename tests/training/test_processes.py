@@ -1,6 +1,7 @@
 """Trainings on two and three real processes: equal where they have to be, resumed, and ended together."""
 
 import csv
+import functools
 import json
 import os
 import signal
@@ -14,23 +15,32 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-COMMAND = Path(sys.executable).parent / "bayestriplet"
+from tests.commands import COMMAND, run_command
+from tests.commands import environment as plain
+
 TORCHRUN = Path(sys.executable).parent / "torchrun"
 BACKBONE = "tests.training.faults:faulty"
 SMALL = ["--backbone", BACKBONE, "--dim", "16", "--batches", "random"]
 SMALL += ["--batch-size", "31", "--max-steps", "20", "--validate-every", "5"]
 several = pytest.mark.parametrize("ranks", [2, 3])
-# What ends a training does not depend on how many others there are: one number of them for each fault.
+# Of each fault (a loss that is not finite, a kill, bad data) one test has two processes and another three.
 two, three = (pytest.mark.parametrize("ranks", [number]) for number in (2, 3))
 
 
+@pytest.fixture(autouse=True)
+def fault_at(tmp_path, monkeypatch):
+    """The file that is touched when a fault happens."""
+    monkeypatch.setenv("FAULT_AT", str(tmp_path / "fault"))
+    return tmp_path / "fault"
+
+
 def environment(fault="none:0:0"):
-    root = Path(__file__).parents[2]
-    path = os.pathsep.join([str(root), str(root / "src")])
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "FAULT": fault}
+    return plain(FAULT=fault)
 
 
 def run(*arguments, fault="none:0:0", first=(COMMAND,)):
+    if first == (COMMAND,):
+        return run_command(*arguments, env=environment(fault))
     command = [*map(str, first), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment(fault))
 
@@ -61,6 +71,12 @@ def wait_until(is_true, seconds):
     while not is_true() and time.monotonic() < until:
         time.sleep(0.1)
     assert is_true()
+
+
+def assert_ended_in_time(out):
+    """All processes have ended, within 30 seconds of the fault."""
+    assert time.time() - (out.parent / "fault").stat().st_mtime < 30
+    assert not processes_of(out)
 
 
 def assert_one_line(done, *parts):
@@ -101,9 +117,23 @@ def test_nothing_is_broadcast_and_weights_and_posterior_are_equal_on_all_ranks(r
 # Going on
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Return the folder of a training on so many processes that nothing disturbs."""
+
+    @functools.cache
+    def of(ranks):
+        out = tmp_path_factory.mktemp("undisturbed") / "run"
+        done = train(out, ranks)
+        assert done.returncode == 0, done.stderr
+        return out
+
+    return of
+
+
 @several
-def test_a_resumed_training_on_several_processes_equals_an_undisturbed_one(ranks, tmp_path):
-    assert train(tmp_path / "whole", ranks).returncode == 0
+def test_a_resumed_training_on_several_processes_equals_an_undisturbed_one(ranks, undisturbed, tmp_path):
+    original = undisturbed(ranks)
     done = train(tmp_path / "parts", ranks, fault="SIGINT:1:8")
     assert done.returncode == 0, done.stderr
     assert "Stopped at step 8." in done.stdout
@@ -114,12 +144,12 @@ def test_a_resumed_training_on_several_processes_equals_an_undisturbed_one(ranks
     done = run("train", "--resume", tmp_path / "parts", "--backbone", BACKBONE)
     assert done.returncode == 0, done.stderr
     for file in ("model.safetensors", "posterior.safetensors", "predictive.safetensors"):
-        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "parts" / file).read_bytes(), file
-    assert metrics_but_times(tmp_path / "whole") == [
+        assert (original / file).read_bytes() == (tmp_path / "parts" / file).read_bytes(), file
+    assert metrics_but_times(original) == [
         row for row in metrics_but_times(tmp_path / "parts") if row["step"] != "8"
     ]
     whole, parts = (
-        torch.load(tmp_path / name / "last.ckpt", weights_only=True) for name in ("whole", "parts")
+        torch.load(path / "last.ckpt", weights_only=True) for path in (original, tmp_path / "parts")
     )
     for one, other in zip(whole["ranks"], parts["ranks"], strict=True):
         for part in ("generators", "buffers"):
@@ -151,8 +181,8 @@ def assert_last_good_state(out, step):
 @three
 def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_line(ranks, tmp_path):
     done = train(tmp_path / "run", ranks, fault=f"nan:{ranks - 1}:8")
+    assert_ended_in_time(tmp_path / "run")
     assert_one_line(done, "at step 7: ", "embeddings must be finite", "what was measured until then is in")
-    assert not processes_of(tmp_path / "run")
     assert_last_good_state(tmp_path / "run", 5)
     assert json.loads((tmp_path / "run" / "results.json").read_text())["status"] == "diverged"
 
@@ -163,8 +193,8 @@ def test_a_loss_of_a_method_without_posterior_that_is_not_finite_on_one_rank_end
         "train", "digits", *SMALL, "--method", "bh", "--devices", ranks, "--out", tmp_path / "run",
         fault="nan:1:8",
     )  # fmt: skip
+    assert_ended_in_time(tmp_path / "run")
     assert_one_line(done, "at step 7: ", "try a lower --lr; what was measured until then is in")
-    assert not processes_of(tmp_path / "run")
     assert_last_good_state(tmp_path / "run", 5)
     assert json.loads((tmp_path / "run" / "results.json").read_text())["status"] == "diverged"
 
@@ -173,10 +203,10 @@ def test_a_loss_of_a_method_without_posterior_that_is_not_finite_on_one_rank_end
 def test_a_rank_that_is_killed_ends_all_with_one_line_and_the_run_can_go_on(ranks, tmp_path):
     done = train(tmp_path / "run", ranks, fault=f"SIGKILL:{ranks - 1}:8")
     out = tmp_path / "run"
+    assert_ended_in_time(out)
     assert_one_line(
         done, f"the process of rank {ranks - 1} was killed by signal 9: go on with", f"--resume {out}"
     )
-    assert not processes_of(out)
     assert_last_good_state(out, 5)
     done = run("train", "--resume", out, "--backbone", BACKBONE)
     assert done.returncode == 0, done.stderr
@@ -185,16 +215,15 @@ def test_a_rank_that_is_killed_ends_all_with_one_line_and_the_run_can_go_on(rank
 
 @two
 def test_the_others_end_with_one_line_when_the_first_rank_is_killed(ranks, tmp_path):
-    begun = time.monotonic()
     with (tmp_path / "errors").open("w") as errors:  # a pipe would be open until the last process has ended
         command = [COMMAND, "train", "digits", *SMALL, "--devices", str(ranks), "--out", tmp_path / "run"]
         process = subprocess.Popen(command, stderr=errors, env=environment("SIGKILL:0:8"))
         assert process.wait(120) == -signal.SIGKILL
     wait_until(lambda: not processes_of(tmp_path / "run"), 30)
+    assert_ended_in_time(tmp_path / "run")
     (line,) = (tmp_path / "errors").read_text().splitlines()
     assert line.startswith("Error: the process of rank 0 was killed: go on with")
     assert_last_good_state(tmp_path / "run", 5)
-    assert time.monotonic() - begun < 150
 
 
 @three
@@ -222,7 +251,7 @@ def state_of(number):
     return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-@two
+@three
 def test_an_image_that_cannot_be_read_by_one_rank_ends_all_with_one_line(ranks, tmp_path):
     digits = load_digits()
     for i in range(200):
@@ -288,20 +317,17 @@ def run_under_torchrun(out, ranks, fault="none:0:0"):
     ids=["killed", "not finite"],
 )
 def test_a_failure_under_torchrun_ends_all_and_is_one_line_of_ours(fault, line, ranks, tmp_path):
-    begun = time.monotonic()
     done = run_under_torchrun(tmp_path / "run", ranks, fault)
+    assert_ended_in_time(tmp_path / "run")
     assert done.returncode != 0
     (ours,) = [text for text in done.stderr.splitlines() if text.startswith("Error: ")]
     assert line in ours
     assert "bayestriplet/" not in done.stderr.replace(str(tmp_path), "")  # no traceback of ours
-    assert not processes_of(tmp_path / "run")
     assert_last_good_state(tmp_path / "run", 5)
-    assert time.monotonic() - begun < 100
 
 
-def test_torchrun_and_devices_train_the_same_network(tmp_path):
-    assert train(tmp_path / "devices", 2).returncode == 0
+def test_torchrun_and_devices_train_the_same_network(undisturbed, tmp_path):
     done = run_under_torchrun(tmp_path / "torchrun", 2)
     assert done.returncode == 0, done.stderr
-    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("devices", "torchrun")]
+    models = [(path / "model.safetensors").read_bytes() for path in (undisturbed(2), tmp_path / "torchrun")]
     assert models[0] == models[1]

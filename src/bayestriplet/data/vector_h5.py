@@ -1,6 +1,8 @@
 """Vectors in .h5 files, one per slide, as tools that cut slides into tiles write them (CLAM, TRIDENT)."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.data.table import read_table
 from bayestriplet.data.vector_table import VectorTable, check_memory, check_shape
-from bayestriplet.errors import DataError, MissingDependencyError, reason_of
+from bayestriplet.errors import BayesTripletError, DataError, MissingDependencyError, reason_of
 
 SUFFIXES = (".h5", ".hdf5")
 TABLE = "labels.csv"
@@ -189,12 +191,17 @@ def _places(path: Path, file: Any, count: int) -> list[str]:
     return found if len(set(found)) == count else numbers
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file; whatever HDF5 makes of damage in the block, which has no common base, is one line."""
     import h5py
 
     try:
-        return h5py.File(path, "r")
-    except OSError as error:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (BayesTripletError, ImportError):
+        raise
+    except Exception as error:
         raise DataError(f"{path} cannot be read as an .h5 file: {reason_of(error)}") from None
 
 

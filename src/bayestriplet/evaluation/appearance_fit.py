@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress, report
 from bayestriplet.runs.appearance import Appearance
+from bayestriplet.runs.class_looks import ClassLooks
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.students import Floats
 from bayestriplet.runs.teaching import Teaching, spread_rows
 
 MOST_TRAINED = 4000  # training images that are looked at
 MOST_BYTES = 2**28  # of their pixels together
+MOST_OF_CLASSES = 20_000  # training images that tell how classes look
 FEWEST = 50  # training images that a covariance is estimated from
 PART = 64  # images decoded at a time
 
@@ -33,13 +35,18 @@ def add_appearance(
     first = images.read(train[:1])
     most = min(MOST_TRAINED, max(FEWEST, MOST_BYTES // first.nbytes))
     appearance = Appearance.of(_read(images, train[spread_rows(len(train), most)], progress))
+    more = train[spread_rows(len(train), min(MOST_OF_CLASSES, max(FEWEST, MOST_BYTES // first.nbytes)))]
+    described = look_at_rows(appearance, images, more, progress)
+    appearance = replace(appearance, of_classes=ClassLooks.of(described, images.labels[more]))
     kept = known[spread_rows(len(known))]
     looks = look_at_rows(appearance, images, kept, progress)
-    plain = replace(predictive, background=teaching.background).novelty_scores(teaching.validation)
-    appearance = appearance.calibrated(plain, looks)
+    with_background = replace(predictive, background=teaching.background)
+    _, plain, explained = with_background.explain(teaching.validation)
+    misfit = appearance.misfit(looks, np.exp(explained))
+    appearance = appearance.calibrated(plain, looks, misfit)
     return replace(
-        teaching, appearance=appearance, looks=looks.astype(np.float32),
-        pictured=np.sort(appearance.score(plain, looks)),
+        teaching, appearance=appearance, looks=looks.astype(np.float32), misfit=misfit,
+        pictured=np.sort(appearance.score(plain, looks, misfit)),
     )  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """How honest probabilities are: log loss, calibration error, and the temperature that lessens both."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ Labels = NDArray[np.int64]
 
 BINS = 15
 COLDEST, HOTTEST = 1e-3, 1e6  # temperatures that are searched
+CELLS = 2**24  # probabilities of items by classes that are held at a time
 
 
 def log_softmax(scores: Floats) -> Floats:
@@ -23,6 +26,32 @@ def log_softmax(scores: Floats) -> Floats:
 def log_losses(log_probabilities: Floats, labels: Labels) -> Floats:
     """Return -log P(label) of every item (n,): log_probabilities (n, K), labels (n,)."""
     return -log_probabilities[np.arange(len(labels)), labels]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What probabilities made of n items: nothing here grows with the number of classes."""
+
+    confidence: Floats  # (n,) the probability of the likeliest class
+    right: NDArray[np.bool_]  # (n,) whether that is the item's own
+    loss: Floats  # (n,) -log P(label)
+
+    @classmethod
+    def of(cls, log_probabilities: Floats, labels: Labels) -> "Judged":
+        """Judge log probabilities (n, K) by labels (n,)."""
+        right = log_probabilities.argmax(1) == labels
+        return cls(np.exp(log_probabilities.max(1)), right, log_losses(log_probabilities, labels))
+
+    @classmethod
+    def by(
+        cls, way: Callable[[NDArray[Any]], Floats], vectors: NDArray[Any], labels: Labels, classes: int
+    ) -> "Judged":
+        """Judge the log probabilities that ``way`` gives vectors (n, D), never all n x K at a time."""
+        rows = max(1, CELLS // classes)
+        parts = [slice(start, start + rows) for start in range(0, max(1, len(vectors)), rows)]
+        found = [cls.of(way(vectors[part]), labels[part]) for part in parts]
+        names = [one.name for one in fields(cls)]
+        return cls(**{name: np.concatenate([getattr(one, name) for one in found]) for name in names})
 
 
 def fit_temperature(scores: Floats, labels: Labels, log_prior: Floats) -> tuple[float, float]:
@@ -66,8 +95,11 @@ def reliability(probabilities: Floats, labels: Labels, bins: int = BINS) -> Reli
 
     Bin b holds confidences from b / bins up to below (b + 1) / bins, the last one 1 as well.
     """
-    confidence = probabilities.max(1)
-    right = probabilities.argmax(1) == labels
+    return in_bins(probabilities.max(1), probabilities.argmax(1) == labels, bins)
+
+
+def in_bins(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS) -> Reliability:
+    """Sort items into bins by their confidence (n,), which were classified right (n,) or not."""
     bin_of = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     number = np.bincount(bin_of, minlength=bins)
     with np.errstate(invalid="ignore"):

@@ -12,7 +12,7 @@ from bayestriplet.data.sources import absolute_data
 from bayestriplet.data.splits import SPLITS
 from bayestriplet.evaluation.appearance_fit import look_at_rows
 from bayestriplet.evaluation.bootstrap import Scores
-from bayestriplet.evaluation.calibration import auroc
+from bayestriplet.evaluation.calibration import Judged, auroc
 from bayestriplet.evaluation.embeddings import Embedded, embed
 from bayestriplet.evaluation.encoders import load_encoder
 from bayestriplet.evaluation.evaluate import ItemSet, Vectors, embed_with, embedders, remember, select_items
@@ -227,10 +227,11 @@ class Evaluator:
             if not len(items.labels):
                 return ProbabilityScores(notes=(f"No {what}: {UNTRAINED.format(split=held_out)}.",))
         report(self.progress, "Comparing probabilities", 0, 0)
-        ways = compare_ways(vectors, len(self.encoder.info.classes), predictive.log_probabilities)
-        labels = vectors.test.labels
+        classes, test, labels = len(self.encoder.info.classes), vectors.test.vectors, vectors.test.labels
+        ways = compare_ways(vectors, classes, predictive.log_probabilities)
         resampled, units, clusters = choose_clusters(labels, vectors.test.groups, labels)
-        honesty = {way: measure(found, labels, self.config.seed, clusters) for way, found in ways.items()}
+        judged = {name: Judged.by(way, test, labels, classes) for name, way in ways.items()}
+        honesty = {name: measure(found, self.config.seed, clusters) for name, found in judged.items()}
         novelty = self._measure_novelty(images, novel, vectors, predictive)
         notes = (NO_NOVEL.format(names=self.config.without),) if novel is not None and novelty is None else ()
         return ProbabilityScores(honesty, resampled, units, novelty, notes)

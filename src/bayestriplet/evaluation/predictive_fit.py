@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.data.progress import Progress, report
-from bayestriplet.evaluation.calibration import fit_temperature
+from bayestriplet.evaluation.calibration import CELLS, fit_temperature
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.runs.row_statistics import RowStatistics
 from bayestriplet.runs.statistics import Statistics
 from bayestriplet.runs.students import FullStudents, RowStudents
+from bayestriplet.runs.teaching import spread_rows
 
 MEMORY = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 WEIGHT = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
@@ -48,7 +49,8 @@ def fit_reading(
     """Return the reading with the least log loss on held-out items; every class must have statistics.
 
     Memory, weight and floor climb down a grid from its middle, on evenly spread items where
-    there are many; the temperature is fitted anew at every step, and to all items at the end.
+    there are many; the temperature is fitted anew at every step, and at the end to all items, or to
+    evenly spread ones where there are too many items and classes to hold all densities.
     """
     classes, dim = statistics.mean.shape
     each = dim if isinstance(statistics, Statistics) else statistics.factor.shape[1] + 3
@@ -67,8 +69,9 @@ def fit_reading(
         cell = best
         best = min([cell, *_around(cell)], key=loss)
     chosen = MEMORY[cell[0]], WEIGHT[cell[1]], FLOOR[cell[2]]
-    scores = log_densities(statistics.read(*chosen), held_out.vectors)
-    return Reading(*chosen, fit_temperature(scores, held_out.labels, log_prior)[0])
+    items = held_out.take(spread_rows(len(held_out.labels), max(1, CELLS // classes)))
+    scores = log_densities(statistics.read(*chosen), items.vectors)
+    return Reading(*chosen, fit_temperature(scores, items.labels, log_prior)[0])
 
 
 def log_densities(students: FullStudents | RowStudents, vectors: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 
 from bayestriplet.evaluation.bootstrap import Score, bootstrap
 from bayestriplet.evaluation.calibration import (
+    CELLS,
     Floats,
+    Judged,
     Labels,
     auroc,
     fit_temperature,
-    log_losses,
+    in_bins,
     log_softmax,
-    reliability,
 )
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.neighbours import nearest_neighbours
+from bayestriplet.runs.teaching import spread_rows
 
 NEIGHBOURS = (1, 2, 5, 10, 20, 50, 100, 200)
 SMOOTHING = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -45,40 +47,43 @@ class Honesty:
     ece: float
 
 
-def compare_ways(vectors: RunVectors, classes: int, posterior: LogProbabilities) -> dict[str, Floats]:
-    """Return the log probabilities (n, K) of the test items by each of the WAYS.
+def compare_ways(
+    vectors: RunVectors, classes: int, posterior: LogProbabilities
+) -> dict[str, LogProbabilities]:
+    """Return the WAYS to the log probabilities (n, K) of vectors (n, D).
 
-    ``posterior`` gives those of any vectors. What the other two leave open is chosen for the
-    least log loss on the validation items, as the posterior's own options were.
+    ``posterior`` is the first of them. What the other two leave open is chosen for the least log loss
+    on the validation items, as the posterior's own options were.
     """
     prior = np.bincount(vectors.train.labels, minlength=classes) / len(vectors.train.labels)
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
-    ways = (
-        posterior(vectors.test.vectors),
-        vote_log_probabilities(vectors, classes),
-        distance_log_probabilities(vectors, log_prior),
-    )
+    ways = posterior, vote_by(vectors, classes), distance_by(vectors, log_prior)
     return dict(zip(WAYS, ways, strict=True))
 
 
-def vote_log_probabilities(vectors: RunVectors, classes: int) -> Floats:
+def vote_by(vectors: RunVectors, classes: int) -> LogProbabilities:
     """Let the k nearest training items vote: (votes + a) / (k + a K), k and a chosen on validation items."""
     train, most = vectors.train, min(max(NEIGHBOURS), len(vectors.train.labels))
     sizes = [k for k in NEIGHBOURS if k <= most]
 
-    def near_labels(items: Embedded) -> Labels:
-        return train.labels[nearest_neighbours(items.vectors, most, train.vectors)]  # (n, most)
+    def near_labels(vectors: NDArray[np.float32], k: int) -> Labels:
+        return train.labels[nearest_neighbours(vectors, k, train.vectors)]  # (n, k)
 
-    right, best = near_labels(vectors.val) == vectors.val.labels[:, None], (np.inf, 1, 1.0)
+    right = near_labels(vectors.val.vectors, most) == vectors.val.labels[:, None]
+    best = (np.inf, 1, 1.0)
     for k in sizes:
         votes = right[:, :k].sum(1)  # for the true class, which is all that the loss looks at
         for smoothing in SMOOTHING:
             loss = -np.log((votes + smoothing) / (k + smoothing * classes)).mean()
             best = min(best, (float(loss), k, smoothing))
     _, k, smoothing = best
-    votes = count_votes(near_labels(vectors.test)[:, :k], classes)
-    return np.log((votes + smoothing) / (k + smoothing * classes))
+
+    def log_probabilities(x: NDArray[np.float32]) -> Floats:
+        votes = count_votes(near_labels(x, k), classes)
+        return np.log((votes + smoothing) / (k + smoothing * classes))
+
+    return log_probabilities
 
 
 def count_votes(near: Labels, classes: int) -> Floats:
@@ -88,35 +93,33 @@ def count_votes(near: Labels, classes: int) -> Floats:
     return votes
 
 
-def distance_log_probabilities(vectors: RunVectors, log_prior: Floats) -> Floats:
-    """Return the log softmax of -|x - mean_k|^2 / T + log prior_k, T fitted on validation items."""
+def distance_by(vectors: RunVectors, log_prior: Floats) -> LogProbabilities:
+    """Take the log softmax of -|x - mean_k|^2 / T + log prior_k, T fitted on validation items."""
     known = np.flatnonzero(np.isfinite(log_prior))
     train = vectors.train
     means = np.stack([train.vectors[train.labels == k].mean(0, dtype=np.float64) for k in known])
     center = means.mean(0)  # differences of large squares would round
     means -= center
 
-    def scores(items: Embedded) -> Floats:
-        x = items.vectors - center
+    def scores(vectors: NDArray[np.float32]) -> Floats:
+        x = vectors - center
         out = np.full((len(x), len(log_prior)), -np.inf)
         out[:, known] = 2 * x @ means.T - np.square(means).sum(1) - np.square(x).sum(1, keepdims=True)
         return out
 
-    temperature, _ = fit_temperature(scores(vectors.val), vectors.val.labels, log_prior)
-    return log_softmax(scores(vectors.test) / temperature + log_prior)
+    items = vectors.val.take(spread_rows(len(vectors.val.labels), max(1, CELLS // len(log_prior))))
+    temperature, _ = fit_temperature(scores(items.vectors), items.labels, log_prior)
+    return lambda x: log_softmax(scores(x) / temperature + log_prior)
 
 
-def measure(
-    log_probabilities: Floats, labels: Labels, seed: int = 0, clusters: NDArray[Any] | None = None
-) -> Honesty:
-    """Return the accuracy, log loss and calibration error of log probabilities (n, K) for labels (n,).
+def measure(judged: Judged, seed: int = 0, clusters: NDArray[Any] | None = None) -> Honesty:
+    """Return the accuracy, log loss and calibration error of probabilities of n items.
 
     The intervals resample items of a cluster (n,) together.
     """
-    right = (log_probabilities.argmax(1) == labels).astype(np.float64)
-    means = bootstrap({"accuracy": right, "loss": log_losses(log_probabilities, labels)}, seed, clusters)
-    error = reliability(np.exp(log_probabilities), labels).error
-    return Honesty(means["accuracy"], means["loss"], error)
+    values = {"accuracy": judged.right.astype(np.float64), "loss": judged.loss}
+    means = bootstrap(values, seed, clusters)
+    return Honesty(means["accuracy"], means["loss"], in_bins(judged.confidence, judged.right).error)
 
 
 def nearest_distances(vectors: NDArray[np.float32], gallery: NDArray[np.float32]) -> Floats:

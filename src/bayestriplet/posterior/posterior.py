@@ -24,6 +24,7 @@ from bayestriplet.posterior.priors import where_of
 from bayestriplet.posterior.reading import PosteriorReading
 from bayestriplet.posterior.separation import remember_, separation_of, share_of_vertices
 from bayestriplet.posterior.statistics import add_to_means_
+from bayestriplet.posterior.tied import TiedStructure
 
 EVERYWHERE = slice(None)
 FEW = 128  # classes up to which all are read in a step, rather than those of the batch
@@ -195,6 +196,10 @@ class ClassPosterior(PosteriorReading):
                 if handover:
                     share = share_of_vertices(spread, self.separation, niw.shift, toward)
                 centre = centre.lerp(toward, share)
+            if isinstance(self.structure, TiedStructure):
+                seen = self.numbers()[1]
+                rows = int(seen.sum()) - int(np.count_nonzero(seen))  # the first item of a class has none
+                self.structure.is_thin = rows < self.dim
             drawer = Drawer(niw, centre, self.structure, chosen, self._share(chosen.classes), mirrored)
             if distribution == "student_t":
                 known = count > 0

@@ -160,6 +160,11 @@ def square_root(matrix: Tensor) -> Tensor:
     factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
     failed = info > 0
     if failed.any():
-        values, vectors = torch.linalg.eigh(matrix[failed])
-        factor[failed] = (vectors * values.clamp_min(0).sqrt().unsqueeze(-2)).mT
+        factor[failed] = symmetric_root(matrix[failed])
     return factor
+
+
+def symmetric_root(matrix: Tensor) -> Tensor:
+    """Return R (..., D, D) with R^T R the nearest positive semi-definite matrix, by eigenvalues."""
+    values, vectors = torch.linalg.eigh(matrix)
+    return (vectors * values.clamp_min(0).sqrt().unsqueeze(-2)).mT

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from bayestriplet.posterior.chosen import Chosen
 from bayestriplet.posterior.compensated import sum_of
 from bayestriplet.posterior.priors import NIWPosterior
-from bayestriplet.posterior.root import square_root
+from bayestriplet.posterior.root import symmetric_root
 from bayestriplet.posterior.rows_plus_diagonal import StudentRows
 from bayestriplet.posterior.statistics import TINY, Addition
 from bayestriplet.posterior.structure import Level, Structure, along, noise
@@ -17,7 +17,8 @@ from bayestriplet.posterior.structure import Level, Structure, along, noise
 class TiedStructure(Structure):
     """The sum S (D, D) of all classes' scatters; a class has the share n_k / N of it.
 
-    Without a memory S is exact. A class that forgets takes its share of S along.
+    Without a memory S is exact. A class that forgets takes its share of S along. S ``is_thin`` while it has
+    rows of fewer items than D: it is singular then, and no Cholesky factor is tried.
     """
 
     name = "tied"
@@ -29,6 +30,7 @@ class TiedStructure(Structure):
         super().__init__()
         del num_classes
         self.register_buffer("pooled_scatter", torch.zeros(dim, dim, dtype=dtype))
+        self.is_thin = False
 
     @staticmethod
     def numbers(num_classes: int, dim: int) -> int:
@@ -62,13 +64,21 @@ class TiedStructure(Structure):
         self, chosen: Chosen, share: Tensor, cross: Tensor, level: Level, num: int,
         generator: Generator | None,
     ) -> Tensor:  # fmt: skip
-        root = square_root(self.pooled_scatter.unsqueeze(0))[0]
+        root = self._root()
         shape = len(chosen), num, len(root)
         standard = torch.randn(shape, generator=generator, dtype=root.dtype, device=root.device)
         deviation = standard.mul_(share.sqrt().to(root.dtype)[:, None, None]) @ root
         deviation.addcmul_(*along(cross, num, generator))
         rest = noise(level, shape, deviation, generator)
         return deviation if rest is None else deviation.add_(rest)
+
+    def _root(self) -> Tensor:
+        """Return R (D, D) with R^T R = S, waiting for the device once."""
+        if not self.is_thin:
+            factor, info = torch.linalg.cholesky_ex(self.pooled_scatter, upper=True)
+            if not info:
+                return factor
+        return symmetric_root(self.pooled_scatter)
 
     def dense(self, classes: Tensor, share: Tensor) -> Tensor:
         del classes

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from bayestriplet.evaluation.calibration import (
     BINS,
     Floats,
-    Labels,
+    Judged,
     Reliability,
-    reliability,
+    in_bins,
     selective_accuracy,
     wilson_interval,
 )
@@ -27,14 +27,14 @@ SUBTITLE = (
 )
 
 
-def reliability_figure(probabilities: Floats, labels: Labels, about: str) -> "Figure":
-    """Draw probabilities (n, K) against labels (n,): calibration beside selective accuracy."""
-    found = reliability(probabilities, labels)
+def reliability_figure(judged: Judged, about: str) -> "Figure":
+    """Draw how probabilities of items fared: calibration beside selective accuracy."""
+    found = in_bins(judged.confidence, judged.right)
     title = f"Probabilities of {about}: calibration error {100 * found.error:.2f}%"
     figure = new_figure(3.65, title, SUBTITLE)
     left, right = figure.subplots(1, 2)
     _draw_reliability(left, found)
-    _draw_selection(right, probabilities.max(1), probabilities.argmax(1) == labels)
+    _draw_selection(right, judged.confidence, judged.right)
     return figure
 
 

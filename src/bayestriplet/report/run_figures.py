@@ -12,6 +12,7 @@ from bayestriplet.data.progress import Progress, report
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.arrays import check_set
+from bayestriplet.evaluation.calibration import Judged
 from bayestriplet.evaluation.classes import confusion, most_confused, open_posterior, posterior_distances
 from bayestriplet.evaluation.embeddings import embed
 from bayestriplet.evaluation.evaluate import ItemSet, select_items
@@ -113,8 +114,10 @@ def draw_run_figures(
     if predictive is None:
         note = f"No reliability.png: {run.predictive} is missing; a new training writes it."
     elif (known := _of_trained_classes(embedded, predictive)).any():
-        note, found = "", predictive.probabilities(embeddings[known])
-        drawings["reliability.png"] = lambda: reliability_figure(found, items.labels[known], embedded.about)
+        note, labels = "", items.labels[known]
+        way, classes = predictive.log_probabilities, len(predictive.classes)
+        judged = Judged.by(way, embeddings[known], labels, classes)
+        drawings["reliability.png"] = lambda: reliability_figure(judged, embedded.about)
     note = "\n".join(filter(None, [NO_PICTURES if images.length else "", note]))
     return DrawnFigures(_write_all(drawings, out, progress), note)
 

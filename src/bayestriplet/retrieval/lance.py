@@ -26,6 +26,7 @@ from bayestriplet.retrieval.lance_tables import (
     make_schema,
     making_copy,
     purge_table,
+    read_fingerprint,
     read_sets,
     reason_in_words,
     write_aside,
@@ -43,9 +44,8 @@ MANY = 10_000  # items of which a copy takes long to make
 class LanceStore:
     """A LanceDB table. Searching is done in memory, from a copy of the table's last version.
 
-    ``folder`` is where the database lies if that is a folder here, ``copies`` where copies are
-    kept. While a copy is up to date, which the manifests show, lancedb is
-    not even imported.
+    ``folder`` is where the database lies if that is a folder here, ``copies`` where copies are kept. While
+    a copy is up to date, which the manifests show, lancedb is not even imported.
     """
 
     def __init__(self, uri: str, folder: Path | None, copies: Path) -> None:
@@ -248,7 +248,7 @@ class LanceStore:
             table = self._open()
             table.checkout_latest()
             rows = table.search().select([*FIELDS, "vector"]).limit(table.count_rows() or 1).to_arrow()
-            fingerprint = (table.schema.metadata or {})[b"fingerprint"].decode()
+            fingerprint = read_fingerprint(table.schema, self.uri)
             dim = table.schema.field("vector").type.list_size
             flat = rows["vector"].combine_chunks().flatten().to_numpy()
             columns = {field: Column.of_arrow(rows[field]) for field in FIELDS}

@@ -15,8 +15,10 @@ from typing import IO, Any
 from bayestriplet.errors import StateError, reason_of
 from bayestriplet.retrieval.items import FIELDS, Rows
 from bayestriplet.retrieval.sets import IndexedSet
+from bayestriplet.retrieval.store import check_store_format
 
 TABLE = "items"
+FORMAT = "1"  # of the table; one of version 0.1.0 names none
 VERSIONS = 3  # of a table that are kept in any case
 YOUNG = timedelta(days=1)  # versions that are kept, too
 PATIENCE = 120.0  # seconds to wait for a copy that another process makes
@@ -127,7 +129,15 @@ def make_schema(dim: int, fingerprint: str) -> Any:
 
     fields = [(field, pyarrow.string()) for field in FIELDS]
     fields += [("vector", pyarrow.list_(pyarrow.float32(), dim)), ("thumbnail", pyarrow.binary())]
-    return pyarrow.schema(fields, metadata={"fingerprint": fingerprint, "origin": secrets.token_hex(8)})
+    about = {"fingerprint": fingerprint, "origin": secrets.token_hex(8), "format": FORMAT}
+    return pyarrow.schema(fields, metadata=about)
+
+
+def read_fingerprint(schema: Any, uri: str) -> str:
+    """Return what a table says of its encoder, if this version reads tables of its format."""
+    about = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    check_store_format(uri, about.get("format", FORMAT), FORMAT)
+    return about["fingerprint"]
 
 
 def write_aside(rows: Iterable[Rows], file: IO[bytes], schema: Any) -> int:

@@ -1,6 +1,7 @@
 """The predictive of a run as it is now: what is taught meanwhile is known at once."""
 
 import math
+import threading
 from typing import Any
 
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from bayestriplet.retrieval.answers import FEW, name_shares
 from bayestriplet.retrieval.items import Vectors
 from bayestriplet.runs.folder import RunFolder
-from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.predictive import CELLS, Predictive, open_predictive
 from bayestriplet.runs.students import Floats
 
 Said = tuple[dict[str, float] | None, float | None]
@@ -16,19 +17,41 @@ UNMEASURED = "not measured on held-out classes"
 
 
 class LivePredictive:
-    """Opens a run's predictive, and again after something was taught."""
+    """Opens a run's predictive, and again after something was taught. Any thread may ask.
+
+    While one thread opens it again, the others get the last one; ``latest`` waits.
+    """
 
     def __init__(self, run: RunFolder, fingerprint: str) -> None:
         self.run, self.fingerprint = run, fingerprint
+        self._opening = threading.Lock()
         self._seen = self._edition()
         self._found = open_predictive(run, fingerprint)
 
     def get(self) -> Predictive | None:
         """Return the predictive, None where the run keeps none."""
+        if self._edition() != self._seen and self._opening.acquire(blocking=False):
+            try:
+                self._renew()
+            finally:
+                self._opening.release()
+        return self._found
+
+    @property
+    def last(self) -> Predictive | None:
+        """The predictive that was opened last, without a look at any file."""
+        return self._found
+
+    def latest(self) -> Predictive | None:
+        """Return the predictive with all that was taught before this call."""
+        with self._opening:
+            self._renew()
+            return self._found
+
+    def _renew(self) -> None:
         edition = self._edition()
         if edition != self._seen:
             self._found, self._seen = open_predictive(self.run, self.fingerprint), edition
-        return self._found
 
     def _edition(self) -> tuple[int, int, int] | None:
         """Return what distinguishes one file of what was taught from the next; None without one."""
@@ -72,8 +95,13 @@ def describe_vectors(
     """
     if predictive is None:
         return [(None, None)] * len(vectors)
-    shares, novelty = predictive.predict(vectors, looks)  # (n, K), (n,)
-    return [
-        (name_shares(predictive.classes, row), None if math.isnan(value) else value)
-        for row, value in zip(shares.tolist(), novelty.tolist(), strict=True)
-    ]
+    out: list[Said] = []
+    rows = max(1, CELLS // len(predictive.classes))
+    for start in range(0, len(vectors), rows):
+        part = slice(start, start + rows)
+        shares, novelty = predictive.predict(vectors[part], None if looks is None else looks[part])
+        out += [
+            (name_shares(predictive.classes, row.tolist()), None if math.isnan(value) else value)
+            for row, value in zip(shares, novelty.tolist(), strict=True)
+        ]
+    return out

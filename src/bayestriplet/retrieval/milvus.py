@@ -20,9 +20,10 @@ from bayestriplet.retrieval.cells import spaced
 from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
-from bayestriplet.retrieval.store import in_one_line, no_index
+from bayestriplet.retrieval.store import check_store_format, in_one_line, no_index
 
 COLLECTION = "bayestriplet"
+FORMAT = "1"  # of the collection; one of version 0.1.0 names none
 BATCH = 500  # rows a request
 LONGEST = {"id": 1024, "label": 1024, "path": 8192, "group": 1024, "source": 1024, "hash": 64}  # bytes
 THUMBNAIL = 65535  # bytes, as base64
@@ -52,8 +53,10 @@ class MilvusStore:
             if not self._exists():
                 return None
             described = self._connect().describe_collection(COLLECTION)
+            properties = described.get("properties", {})
+            check_store_format(self.uri, properties.get("format", FORMAT), FORMAT)
             # Milvus Lite keeps the properties of a collection, and not its description.
-            return str(described.get("properties", {}).get("fingerprint") or described.get("description"))
+            return str(properties.get("fingerprint") or described.get("description"))
 
     def _properties(self) -> dict[str, str]:
         return dict(self._connect().describe_collection(COLLECTION).get("properties", {}))
@@ -195,7 +198,7 @@ class MilvusStore:
         index.add_index("vector", index_type=kind, metric_type="L2")
         self._connect().create_collection(
             COLLECTION, schema=schema, index_params=index, consistency_level="Strong",
-            properties={"fingerprint": fingerprint},
+            properties={"fingerprint": fingerprint, "format": FORMAT},
         )  # fmt: skip
 
     @property

@@ -91,3 +91,9 @@ def in_one_line(uri: str, what: str, reason: Callable[[Exception], str]) -> Iter
 def no_index(uri: str) -> StateError:
     """Return the error of a store in which nothing is."""
     return StateError(f"{uri} holds no index: `bayestriplet index RUN IMAGES` makes one")
+
+
+def check_store_format(uri: str, found: str, known: str) -> None:
+    """Raise where a store is of another format than the one that is read."""
+    if found != known:
+        raise StoreError(f"{uri} has format {found!r}; this version reads {known}")

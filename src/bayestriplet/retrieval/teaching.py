@@ -16,8 +16,10 @@ from bayestriplet.retrieval.items import Vectors
 from bayestriplet.retrieval.live import look_at
 from bayestriplet.retrieval.opening import open_set, read_parts
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.left_out import adapt
 from bayestriplet.runs.posterior import read_posterior
 from bayestriplet.runs.predictive import Predictive, open_predictive
+from bayestriplet.runs.rescoring import rescore
 from bayestriplet.runs.students import Floats
 from bayestriplet.runs.taught import Taught, check_names, open_taught, writing
 from bayestriplet.runs.teaching import open_teaching
@@ -192,9 +194,10 @@ class Teacher:
             self.run.taught.unlink(missing_ok=True)
             return
         teaching = open_teaching(self.run, self.encoder.fingerprint, self.trained.reading)
+        taught = adapt(self.trained, self.run, teaching, taught)
         scores, pictured = None, None
         if len(teaching.validation):
-            scores, pictured = self._with(taught).rescored(teaching, self.trained)
+            scores, pictured = rescore(self._with(taught), teaching, self.trained)
         replace(taught, held_out=scores, pictured=pictured).save(self.run.taught)
 
 

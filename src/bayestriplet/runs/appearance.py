@@ -1,13 +1,14 @@
 """How pictures look, before any network: what tells a black one from those trained on. NumPy alone."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.runs.class_looks import ClassLooks
 from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats, FullStudents
 
@@ -20,7 +21,8 @@ CLIP, FARTHEST = 6.0, 1e3  # standard deviations: when the covariance is estimat
 RIDGE = 0.01  # added to the variances
 FREEDOM = 10.0
 TAIL = 0.995  # of validation pictures, beyond which a picture is unlike those trained on
-SHARE, EXCESS = 0.2, 1.0  # of the appearance in the score, and of what is beyond the tail
+SHARE = 0.2  # of the surprise in the score of runs that keep no looks of classes; beyond the tail it is whole
+SHARE_OF_CLASSES = 0.5  # of how unlike its class a picture looks
 MOST_COMPONENTS = 32  # taught classes up to which each has an appearance of its own
 KEPT, PREFIX = ("thumbnail", "parts", "center", "width", "mean", "covariance"), "appearance_"
 CELLS = 2_000_000  # numbers of a block of pictures
@@ -37,7 +39,9 @@ class Appearance:
     mean: Floats  # (F,) of the standardised measures
     covariance: Floats  # (F, F)
     scale: "Scale"
+    of_classes: ClassLooks | None = None  # that were trained on; None in runs of earlier versions
     taught: FullStudents | None = None  # a component for each class that was taught
+    taught_columns: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None  # classes, and their components
 
     @classmethod
     def of(cls, pixels: NDArray[np.uint8]) -> "Appearance":
@@ -60,7 +64,8 @@ class Appearance:
             np.asarray(tensors[PREFIX + name], np.float64) for name in KEPT
         )
         scale = Scale(*map(float, tensors[PREFIX + "scale"]))
-        found = cls(thumbnail, parts, center, width, mean, covariance, scale)
+        of_classes = ClassLooks.read(tensors)
+        found = cls(thumbnail, parts, center, width, mean, covariance, scale, of_classes)
         sizes = {len(getattr(found, name)) for name in ("center", "width", "mean", "covariance")}
         if len(sizes) > 1 or found.parts.shape[1:] != found.thumbnail.shape:
             raise ValueError("the parts of the appearance do not belong together")
@@ -68,8 +73,9 @@ class Appearance:
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of it, which is what it was trained on."""
-        scale = self.scale.middle, self.scale.tail, self.scale.unit
-        return {PREFIX + name: getattr(self, name) for name in KEPT} | {PREFIX + "scale": np.array(scale)}
+        found: dict[str, NDArray[Any]] = {PREFIX + name: getattr(self, name) for name in KEPT}
+        found[PREFIX + "scale"] = np.array([getattr(self.scale, one.name) for one in fields(Scale)])
+        return found | ({} if self.of_classes is None else self.of_classes.tensors())
 
     @property
     def length(self) -> int:
@@ -85,32 +91,53 @@ class Appearance:
 
     def surprise(self, described: Floats) -> Floats:
         """Return a (n,), -log density of pictures with these measures (n, F), the least of all components."""
-        best = self._trained.log_density(described, np.zeros(1, np.int64))[:, 0]
+        best = self._of_all(described)
         if self.taught is not None:
             of_taught = self.taught.log_density(described, np.arange(len(self.taught.freedom)))
             best = np.maximum(best, of_taught.max(1))
         return -best
 
-    def score(self, plain: Floats, described: Floats) -> Floats:
+    def misfit(self, described: Floats, shares: Floats) -> Floats | None:
+        """Return c (n,): how unlike its class a picture looks, for probabilities (n, K) of the classes.
+
+        None in a run that keeps no looks of classes.
+        """
+        if self.of_classes is None:
+            return None
+        known = np.tile(self._of_all(described)[:, None], shares.shape[1])
+        known[:, self.of_classes.columns] = self.of_classes.log_density(described)
+        if self.taught is not None and self.taught_columns is not None:
+            columns, components = self.taught_columns
+            own = self.taught.log_density(described, np.arange(len(self.taught.freedom)))[:, components]
+            trained = np.isin(columns, self.of_classes.columns)
+            known[:, columns] = np.where(trained, np.maximum(known[:, columns], own), own)
+        return -(shares * known).sum(1)
+
+    def score(self, plain: Floats, described: Floats, misfit: Floats | None) -> Floats:
         """Return novelty scores (n,) of pictures with these scores of their vectors (n,)."""
-        return self.scale.add(plain, self.surprise(described))
+        return self.scale.add(plain, self.surprise(described), misfit)
 
-    def calibrated(self, plain: Floats, described: Floats) -> "Appearance":
+    def calibrated(self, plain: Floats, described: Floats, misfit: Floats | None) -> "Appearance":
         """Return this on the scale of validation items: the scores of their vectors (V,), their measures."""
-        return replace(self, scale=Scale.of(plain, self.surprise(described)))
+        return replace(self, scale=Scale.of(plain, self.surprise(described), misfit))
 
-    def widened(self, statistics: Statistics) -> "Appearance":
-        """Return this with what was taught: the statistics (1) of the measures, by class."""
-        found = statistics.take(statistics.count > 0)
+    def widened(self, statistics: Statistics, columns: NDArray[np.int64]) -> "Appearance":
+        """Return this with what was taught: the statistics (1) of the measures, by class (P,)."""
+        seen = statistics.count > 0
+        found, columns = statistics.take(seen), columns[seen]
+        components = np.arange(len(columns))
         if not len(found.count):
             return self
         if len(found.count) > MOST_COMPONENTS:
             together = found.take(np.zeros(1, np.int64))
             for k in range(1, len(found.count)):
                 together = together.plus(found.take(np.array([k])))
-            found = together
+            found, components = together, np.zeros(len(columns), np.int64)
         prior = Prior(self.mean, self.covariance, FREEDOM - 2)
-        return replace(self, taught=found.students(prior, np.inf))
+        return replace(self, taught=found.students(prior, np.inf), taught_columns=(columns, components))
+
+    def _of_all(self, described: Floats) -> Floats:
+        return self._trained.log_density(described, np.zeros(1, np.int64))[:, 0]
 
     @cached_property
     def _trained(self) -> FullStudents:
@@ -125,21 +152,27 @@ class Scale:
     middle: float = 0.0  # of the surprise
     tail: float = 0.0  # beyond which it counts in full
     unit: float = 0.0  # of the score, per tail - middle of the surprise
+    class_middle: float = 0.0  # of the misfit
+    class_tail: float = 0.0
 
     @classmethod
-    def of(cls, plain: Floats, surprise: Floats) -> "Scale":
-        """Return the scale on which validation items have these scores (V,) and surprises (V,)."""
+    def of(cls, plain: Floats, surprise: Floats, misfit: Floats | None = None) -> "Scale":
+        """Return the scale on which validation items have these scores (V,), surprises and misfits (V,)."""
         if not len(plain):
             return cls()
         middle, tail = np.quantile(surprise, (0.5, TAIL))
         low, high = np.quantile(plain, (0.5, TAIL))
-        return cls(float(middle), float(tail), float(high - low))
+        of_classes = (0.0, 0.0) if misfit is None else np.quantile(misfit, (0.5, TAIL))
+        return cls(*map(float, (middle, tail, high - low, *of_classes)))
 
-    def add(self, plain: Floats, surprise: Floats) -> Floats:
+    def add(self, plain: Floats, surprise: Floats, misfit: Floats | None = None) -> Floats:
         """Return scores (n,) of items whose vectors have these scores, and whose pictures these surprises."""
         gap = max(self.tail - self.middle, 1e-9)
-        beyond = np.maximum(surprise - self.tail, 0.0)
-        return plain + self.unit / gap * (SHARE * (surprise - self.middle) + EXCESS * beyond)
+        beyond = np.maximum(surprise - self.tail, 0.0) / gap
+        if misfit is None:
+            return plain + self.unit * (SHARE * (surprise - self.middle) / gap + beyond)
+        of_class = (misfit - self.class_middle) / max(self.class_tail - self.class_middle, 1e-9)
+        return plain + self.unit * (SHARE_OF_CLASSES * of_class + beyond)
 
 
 def measure(pixels: NDArray[np.uint8]) -> tuple[Floats, Floats]:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from bayestriplet.atomic import write_text
-from bayestriplet.errors import InputError
+from bayestriplet.errors import InputError, reason_of
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.lock import is_taken
 
 FORMAT = 1
+ADVICE = "delete it and run the comparison again"
 
 
 class ComparisonFolder:
@@ -61,18 +62,15 @@ class ComparisonFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write what was found."""
-        _write_json(self.summary, {"format": FORMAT, **summary})
+        _write_json(self.summary, summary)
 
     def read_summary(self) -> dict[str, Any]:
         """Return what was found."""
         if not self.summary.is_file():
             raise InputError(f"{self.path} holds no finished comparison: it has no {self.summary.name}")
-        try:
-            summary = _read_json(self.summary)
-        except InputError:
-            summary = {}
+        summary = _read_json(self.summary)
         if not _is_whole(summary):
-            raise InputError(f"{self.summary} is not a comparison: delete it and run the comparison again")
+            raise InputError(f"{self.summary} is not a comparison: {ADVICE}")
         return summary
 
     def write_floors(self, run: str, floors: Mapping[str, Any]) -> None:
@@ -101,12 +99,14 @@ def _is_whole(summary: Mapping[str, Any]) -> bool:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {reason_of(error)}; {ADVICE}") from None
     if not isinstance(found, dict):
-        raise InputError(f"{path} cannot be read: it holds no object")
+        raise InputError(f"{path} cannot be read: it holds no object; {ADVICE}")
+    if found.get("format", FORMAT) != FORMAT:  # settings of version 0.1.0 name none
+        raise InputError(f"{path} has format {found['format']!r}; this version reads {FORMAT}")
     return found
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(values, indent=1) + "\n")
+    write_text(path, json.dumps({"format": FORMAT, **values}, indent=1) + "\n")

@@ -103,5 +103,5 @@ def _read_info(path: Path, metadata: Mapping[str, str], what: str) -> EncoderInf
         for name in ("mean", "deviation", "classes"):
             values[name] = tuple(values[name])
         return EncoderInfo(**values).check()
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a whole {what}: {reason_of(error)}") from None

@@ -77,7 +77,7 @@ class RunFolder:
         verify(self.results)
         try:
             results = json.loads(self.results.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{self.results} cannot be read: {error}") from None
         if not isinstance(results, dict) or results.get("format") != FORMAT:
             raise InputError(f"{self.results} is not of format {FORMAT}, which this version reads")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayestriplet.runs.adapting import Adapted
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.row_statistics import KAPPA
 from bayestriplet.runs.statistics import Prior, Statistics
@@ -26,6 +27,7 @@ class Lessons:
     count: Floats  # (P,) items that each counts for
     contrast: Floats  # (P,) of the odds of new classes; NaN for trained ones
     bias: Floats  # (P,) of these odds
+    sharpness: float = 1.0  # power of the densities among new classes
 
     def log_scores(self, x: Floats) -> Floats:
         """Return what stands in place of log p / T (N, P) for vectors (N, D)."""
@@ -33,9 +35,9 @@ class Lessons:
         return density * self.power + self.shift
 
     def weigh(self, joint: Floats, log_prior: Floats) -> Floats:
-        """Return log joints (N, K) with the odds of new classes against old ones as eq. (19a) says.
+        """Return log joints (N, K) with the odds of new classes as eqs. (19a) and (19b) say.
 
-        Ratios among old classes stay. So do those among new ones with equal numbers of examples.
+        Ratios among old classes stay.
         """
         new = self.columns[self.new]
         if not len(new):
@@ -43,6 +45,8 @@ class Lessons:
         old = np.setdiff1d(np.flatnonzero(np.isfinite(log_prior)), new)
         odds = _odds(joint, new, old) - _odds(log_prior[None], new, old)  # (N,), by the densities alone
         out = joint.copy()
+        if self.sharpness != 1.0:
+            out[:, new] = _sharpened(joint[:, new], log_prior[new], self.sharpness)
         out[:, new] += (self.contrast[self.new] - 1) * odds[:, None] + self.bias[self.new]
         return out
 
@@ -75,9 +79,11 @@ def make_lessons(
     heat, level = new_scale(teaching.new, statistics.count[new], students.entropy[new], entropy)
     power[new], shift[new] = 1 / (heat * temperature), level / temperature
     contrast, bias = np.full(len(columns), np.nan), np.zeros(len(columns))
-    contrast[new], bias[new] = contrast_of(teaching.new, statistics.count[new]), teaching.new.bias
+    adapted = taught.adapted or Adapted()
+    contrast[new] = contrast_of(teaching.new, statistics.count[new]) * adapted.contrast
+    bias[new] = teaching.new.bias + adapted.bias
     count = np.minimum(statistics.count, teaching.memory)
-    return Lessons(columns, students, power, shift, count, contrast, bias)
+    return Lessons(columns, students, power, shift, count, contrast, bias, adapted.sharpness)
 
 
 def _odds(joint: Floats, new: NDArray[np.int64], old: NDArray[np.int64]) -> Floats:
@@ -85,6 +91,13 @@ def _odds(joint: Floats, new: NDArray[np.int64], old: NDArray[np.int64]) -> Floa
     return np.asarray(
         np.logaddexp.reduce(joint[:, new], 1) - np.logaddexp.reduce(joint[:, old], 1), np.float64
     )
+
+
+def _sharpened(joint: Floats, log_prior: Floats, power: float) -> Floats:
+    """Return log joints (N, P) with their densities to this power; what they come to together stays."""
+    sharp = power * (joint - log_prior) + log_prior
+    gap = np.logaddexp.reduce(joint, 1) - np.logaddexp.reduce(sharp, 1)
+    return np.asarray(sharp + gap[:, None], np.float64)
 
 
 def new_scale(new: NewClasses, count: Floats, entropy: Floats, old: float) -> tuple[Floats, Floats]:

@@ -22,6 +22,7 @@ OF_CLASSES = ("log_prior", "held_out")
 COMPACT = ("center", "variance", "rows")  # kept as float32: most of the file
 LARGEST = 1e100  # of any number of a distribution
 BLOCK = 1024  # vectors whose probabilities are computed at a time
+CELLS = 2**24  # probabilities that are held at a time where only scores are asked for
 
 
 @dataclass(frozen=True)
@@ -99,15 +100,25 @@ class Predictive:
 
     def log_probabilities(self, vectors: ArrayLike) -> Floats:
         """Return the logarithms (N, K) of the probabilities, which stay finite where those round to 0."""
-        return self._both(vectors)[0]
+        return self.explain(vectors)[0]
 
     def novelty_scores(self, vectors: ArrayLike, looks: Floats | None = None) -> Floats:
         """Return the scores (N,) of eq. (20): the larger, the less any class explains a vector.
 
         Without a background, -log sum_k pi_k p_k^(1/T). ``looks`` (N, F) say how the items look (eq. 23).
         """
-        scores = self._both(vectors)[1]
-        return scores if looks is None or self.appearance is None else self.appearance.score(scores, looks)
+        x = check_vectors(vectors, self.dim)
+        rows = max(1, CELLS // len(self.classes))
+        parts = [slice(start, start + rows) for start in range(0, max(1, len(x)), rows)]
+        return np.concatenate(
+            [self._score(x[part], None if looks is None else looks[part]) for part in parts]
+        )
+
+    def _score(self, x: Floats, looks: Floats | None) -> Floats:
+        _, scores, explained = self.explain(x)
+        if looks is None or self.appearance is None:
+            return scores
+        return self.appearance.score(scores, looks, self.appearance.misfit(looks, np.exp(explained)))
 
     def novelty(self, vectors: ArrayLike, looks: Floats | None = None) -> Floats:
         """Return the percentage (N,) of held-out items that are less novel; ties count half.
@@ -119,11 +130,12 @@ class Predictive:
 
     def predict(self, vectors: ArrayLike, looks: Floats | None = None) -> tuple[Floats, Floats]:
         """Return probabilities (N, K) and novelty (N,) together, at the cost of one of them."""
-        log_probabilities, scores = self._both(vectors)
+        log_probabilities, scores, explained = self.explain(vectors)
         novelty = _percentages(self.held_out, scores)
         if looks is not None and self.appearance is not None and len(self.pictured):
             seen = np.isfinite(looks).all(1)
-            combined = self.appearance.score(scores[seen], looks[seen])
+            misfit = self.appearance.misfit(looks[seen], np.exp(explained[seen]))
+            combined = self.appearance.score(scores[seen], looks[seen], misfit)
             novelty[seen] = _percentages(self.pictured, combined)
         return np.exp(log_probabilities), novelty
 
@@ -131,18 +143,19 @@ class Predictive:
         """Return how pictures (n, size, size, C) look (n, F); None where the run keeps nothing of that."""
         return None if self.appearance is None else self.appearance.describe(pixels)
 
-    def _both(self, vectors: ArrayLike) -> tuple[Floats, Floats]:
-        """Return log probabilities (N, K) and novelty scores (N,)."""
+    def explain(self, vectors: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """Return log probabilities (N, K), novelty scores (N,), and log probabilities by (8) alone."""
         x = check_vectors(vectors, self.dim)
         joint = self.log_joint(x)
         evidence = np.logaddexp.reduce(joint, 1)  # (N,)
         scores = -evidence
         if self.background is not None:
             scores = self.background.score(scores, self.background.surprise(x, self.temperature))
-        if self.lessons is not None:
-            joint = self.lessons.weigh(joint, self.log_prior)
-            evidence = np.logaddexp.reduce(joint, 1)
-        return joint - evidence[:, None], scores
+        explained = joint - evidence[:, None]
+        if self.lessons is None or not self.lessons.new.any():
+            return explained, scores, explained
+        weighed = self.lessons.weigh(joint, self.log_prior)
+        return weighed - np.logaddexp.reduce(weighed, 1)[:, None], scores, explained
 
     def log_joint(self, x: Floats) -> Floats:
         """Return log pi_k + log p_k(x) / T (N, K), in blocks of bounded size."""
@@ -160,30 +173,6 @@ class Predictive:
                 columns = self.lessons.columns
                 out[part, columns] = self.lessons.log_scores(x[part]) + self.log_prior[columns]
         return out
-
-    def rescored(self, teaching: Teaching, trained: "Predictive") -> tuple[Floats, Floats]:
-        """Return the novelty scores (V,) of the kept validation items, ascending, without and with looks.
-
-        ``trained`` is this before it was taught.
-        """
-        scores, pictured = self._rescored(teaching, trained), np.empty(0)
-        if self.appearance is not None and teaching.looks is not None:
-            pictured = np.sort(self.appearance.score(scores, teaching.looks.astype(np.float64)))
-        return np.sort(scores), pictured
-
-    def _rescored(self, teaching: Teaching, trained: "Predictive") -> Floats:
-        """Return these scores; where no trained class has changed, what the file keeps of those is used."""
-        lessons, old = self.lessons, np.isfinite(trained.log_prior)
-        shift = self.log_prior[: len(old)][old] - trained.log_prior[old]
-        new = lessons is not None and not np.isin(lessons.columns, np.flatnonzero(old)).any()
-        if lessons is None or not new or teaching.explained is None or np.ptp(shift) > 1e-9:
-            return self.novelty_scores(teaching.validation)
-        x = check_vectors(teaching.validation, self.dim)
-        taught = lessons.log_scores(x) + self.log_prior[lessons.columns]
-        scores = -np.logaddexp(teaching.explained + shift[0], np.logaddexp.reduce(taught, 1))
-        if self.background is not None:
-            scores = self.background.score(scores, self.background.surprise(x, self.temperature))
-        return scores
 
     def taught(self, run: RunFolder, teaching: Teaching, taught: Taught) -> "Predictive":
         """Return this, which was never taught anything, with what was taught."""
@@ -209,7 +198,9 @@ class Predictive:
         pictured = self.pictured if taught.pictured is None else taught.pictured
         appearance = self.appearance
         if appearance is not None and taught.looks.mean.shape[1] == appearance.length:
-            appearance = appearance.widened(taught.looks)
+            appearance = appearance.widened(
+                taught.looks, np.array([names.index(one) for one in taught.classes])
+            )
         return replace(
             self, classes=names, log_prior=log_prior, lessons=lessons, held_out=held_out, pictured=pictured,
             appearance=appearance,

@@ -8,7 +8,7 @@ import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import filelock
@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayestriplet.errors import InputError, StateError, reason_of
+from bayestriplet.runs.adapting import Adapted
 from bayestriplet.runs.folder import RunFolder
+from bayestriplet.runs.kept_examples import KeptExamples
 from bayestriplet.runs.statistics import Statistics
 from bayestriplet.runs.students import Floats
 from bayestriplet.runs.tensors import Tensors, check_format, read_tensors, write_tensors
 
-FORMAT = "1"
+FORMAT, FORMATS = "2", ("1", "2")  # what is written, and what is read
 LOCK = ".taught.lock"
 LOOKS = "looks_"  # begins the names of what a file keeps of them
 PATIENCE = 30.0  # seconds to wait for another writer
@@ -43,11 +45,15 @@ class Taught:
     """How the examples look, by class; of no measures where that is unknown of all."""
     pictured: Floats | None = None
     """Like ``held_out``, with how the validation items look."""
+    kept: KeptExamples = field(default_factory=lambda: KeptExamples.nothing(0))
+    """A sample of the examples; none of what earlier versions taught."""
+    adapted: Adapted | None = None
+    """How new classes are read, by these examples."""
 
     @classmethod
     def nothing(cls, encoder: str, dim: int) -> "Taught":
         """Return that nothing was taught."""
-        return cls(encoder, (), Statistics.zeros(0, dim))
+        return cls(encoder, (), Statistics.zeros(0, dim), kept=KeptExamples.nothing(dim))
 
     @property
     def dim(self) -> int:
@@ -66,7 +72,8 @@ class Taught:
         number = {name: k for k, name in enumerate(names)}
         rows = np.array([number[one] for one in labels], np.int64)
         further = Statistics.of(np.asarray(vectors), rows, len(names))
-        return self.joined(Taught(self.encoder, names, further, looks=_looks_of(looks, rows, len(names))))
+        seen, kept = _looks_of(looks, rows, len(names)), KeptExamples.of(vectors, rows)
+        return self.joined(Taught(self.encoder, names, further, looks=seen, kept=kept))
 
     def joined(self, other: "Taught") -> "Taught":
         """Return what this and another were taught together."""
@@ -78,7 +85,9 @@ class Taught:
         both = [_arranged(one.statistics, one.classes, names, self.dim) for one in (self, other)]
         seen = [_arranged(one.looks, one.classes, names, length) for one in (self, other)]
         statistics, looks = (one.plus(further) for one, further in (both, seen))
-        return replace(self, classes=names, statistics=statistics, looks=looks)
+        numbers = np.array([names.index(one) for one in other.classes], np.int64)
+        kept = self.kept.joined(other.kept.renumbered(numbers))
+        return replace(self, classes=names, statistics=statistics, looks=looks, kept=kept)
 
     def minus(
         self, vectors: NDArray[np.floating], labels: Sequence[str], looks: Floats | None = None
@@ -97,7 +106,8 @@ class Taught:
                 seen = _arranged(seen, self.classes, self.classes, gone.mean.shape[1]).minus(gone)
         except ValueError:
             raise InputError("these examples were not taught, so that they cannot be undone") from None
-        return replace(self, statistics=left, looks=seen)._without_empty()
+        kept = self.kept.minus(np.asarray(vectors), rows)
+        return replace(self, statistics=left, looks=seen, kept=kept)._without_empty()
 
     def without(self, name: str) -> "Taught":
         """Return this without all that was taught of a class."""
@@ -106,8 +116,9 @@ class Taught:
         weights = {one: value for one, value in self.weights.items() if one != name}
         looks = self.looks.take(rows) if len(self.looks.count) else self.looks
         return replace(
-            self, classes=kept, statistics=self.statistics.take(rows), weights=weights, looks=looks
-        )
+            self, classes=kept, statistics=self.statistics.take(rows), weights=weights, looks=looks,
+            kept=self.kept.renumbered(np.where(rows, rows.cumsum() - 1, -1)),
+        )  # fmt: skip
 
     def _without_empty(self) -> "Taught":
         empty = [one for one, n in zip(self.classes, self.statistics.count, strict=True) if n == 0]
@@ -124,7 +135,10 @@ class Taught:
         for name in ("held_out", "pictured"):
             if getattr(self, name) is not None:
                 tensors[name] = getattr(self, name)
+        tensors |= {"examples": self.kept.vectors, "examples_of": self.kept.rows}
         texts = {"classes": json.dumps(self.classes), "weights": json.dumps(self.weights, sort_keys=True)}
+        if self.adapted is not None:
+            texts["adapted"] = json.dumps(asdict(self.adapted), sort_keys=True)
         metadata = {"format": FORMAT, "encoder": self.encoder, **texts}
         write_tensors(path, tensors, {**metadata, "checksum": _checksum(tensors, metadata)})
 
@@ -132,7 +146,7 @@ class Taught:
     def load(cls, path: Path) -> "Taught":
         """Read a taught.safetensors."""
         tensors, metadata = read_tensors(path, "what a run was taught")
-        check_format(path, metadata, (FORMAT,))
+        check_format(path, metadata, FORMATS)
         said = metadata.pop("checksum", "")
         if said != _checksum(tensors, metadata):
             raise InputError(f"{path} is damaged: its content is not what was written; {_advice(path)}")
@@ -148,7 +162,12 @@ class Taught:
                 held_out=tensors.get("held_out"),
                 looks=looks,
                 pictured=tensors.get("pictured"),
+                kept=KeptExamples.nothing(tensors["mean"].shape[1]),
             )
+            if "examples" in tensors:
+                found = replace(found, kept=KeptExamples(tensors["examples"], tensors["examples_of"]))
+            if "adapted" in metadata:
+                found = replace(found, adapted=Adapted(**json.loads(metadata["adapted"])))
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: {reason_of(error)}; {_advice(path)}") from None
         return found

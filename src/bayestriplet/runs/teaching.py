@@ -17,7 +17,7 @@ from bayestriplet.runs.statistics import Prior, Statistics
 from bayestriplet.runs.students import Floats
 from bayestriplet.runs.tensors import check_format, read_tensors, write_tensors
 
-FORMAT, FORMATS = "2", ("1", "2")  # what is written, and what is read
+FORMAT, FORMATS = "3", ("1", "2", "3")  # what is written, and what is read
 READING = {"memory": 30.0, "weight": 3.0, "floor": 0.1}  # of runs that do not say how they are read
 GROWTH = 10.0  # examples at which half of a new class's sharpening and contrast is reached
 LEAST_WEIGHT = 3.0  # examples that the prior of a new class counts for, where nothing was fitted
@@ -79,6 +79,7 @@ class Teaching:
     appearance: Appearance | None = None  # of the pictures trained on
     looks: NDArray[np.float32] | None = None  # (V, F) of the kept validation items
     pictured: Floats = field(default_factory=lambda: np.empty(0))  # novelty scores with it, ascending
+    misfit: Floats | None = None  # (V,) how unlike their trained classes these look
 
     @property
     def new_prior(self) -> Prior:
@@ -95,6 +96,8 @@ class Teaching:
             tensors["explained"] = self.explained
         if self.appearance is not None and self.looks is not None:
             tensors |= {**self.appearance.tensors(), "looks": self.looks, "pictured": self.pictured}
+        if self.misfit is not None:
+            tensors["misfit"] = self.misfit
         numbers = {"weight": self.prior.weight, "memory": self.memory}
         if self.background is not None:
             tensors |= {"all_mean": self.background.mean, "all_covariance": self.background.covariance}
@@ -127,8 +130,9 @@ class Teaching:
                 appearance=Appearance.read(tensors) if "looks" in tensors else None,
                 looks=tensors.get("looks"),
                 pictured=tensors.get("pictured", np.empty(0)),
+                misfit=tensors.get("misfit"),
             )
-        except (LookupError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise InputError(f"{path} is damaged: {reason_of(error)}; train again") from None
 
 

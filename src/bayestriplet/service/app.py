@@ -1,12 +1,7 @@
 """The service's addresses."""
 
-import asyncio
 import base64
-import gc
-import os
-import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -21,14 +16,11 @@ from starlette.types import ASGIApp
 
 from bayestriplet import __version__
 from bayestriplet.data.bounds import MAX_PIXELS
-from bayestriplet.data.thumbnails import make_thumbnail, picture_type
-from bayestriplet.errors import BayesTripletError, InputError
+from bayestriplet.data.thumbnails import picture_type
+from bayestriplet.errors import BayesTripletError
 from bayestriplet.retrieval.index import MOST
 from bayestriplet.retrieval.items import Stored
-from bayestriplet.retrieval.live import count_measures
-from bayestriplet.service.batching import Batcher
 from bayestriplet.service.catalogue import GLANCE, Catalogue, PlacedReply
-from bayestriplet.service.decoding import Decoders
 from bayestriplet.service.described import ERRORS, FORM_ERRORS, PICTURE_ERRORS, SENDER
 from bayestriplet.service.guard import COOKIE, Guard, cookie_of
 from bayestriplet.service.item_ids import ItemConvertor
@@ -42,90 +34,12 @@ from bayestriplet.service.models import (
 )  # fmt: skip
 from bayestriplet.service.pages import page_files
 from bayestriplet.service.pictures import read_picture
-from bayestriplet.service.questions import Question
 from bayestriplet.service.refusals import RefusalError, refuse
+from bayestriplet.service.service import FEW, Service
 from bayestriplet.service.teaching import add_teaching
-from bayestriplet.service.uploads import MOST_BYTES, Asked, Held, read_replay, read_search, write_replay
+from bayestriplet.service.uploads import MOST_BYTES, read_search, write_replay
 
-BATCH = 32  # queries that go through the encoder together
 MOST_GROUPS = 1000  # whose names are sent
-FEW = 100  # neighbours that are written as JSON in no time
-DECODERS = min(4, os.cpu_count() or 1)  # images that are decoded at a time
-WARM_UP = 20.0  # seconds that opening the index may take before the server answers without it
-BUSY_GRACE = 1.0  # seconds that images may take to be decoded when the server stops
-
-
-class Service:
-    """What all requests share: the catalogue, the pools and the batchers."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self.catalogue = catalogue
-        self.encoding = ThreadPoolExecutor(1, "encode")
-        self.reading = ThreadPoolExecutor(DECODERS, "read")
-        self.decoding = ThreadPoolExecutor(DECODERS, "decode")
-        self.decoders = Decoders(DECODERS)
-        self.held = Held()
-        self.answers = Batcher(catalogue.answer, self.encoding, BATCH)
-        self.items = Batcher(catalogue.find, self.reading, 1000)
-        self.thumbnails = Batcher(catalogue.thumbnails, self.reading, 1000)
-
-    async def call(self, function: Any, *arguments: Any) -> Any:
-        """Call something that reads files, in the pool for that."""
-        return await asyncio.get_running_loop().run_in_executor(self.reading, function, *arguments)
-
-    async def search(self, asked: Asked) -> tuple[PlacedReply, bytes | None]:
-        """Return the reply, and a thumbnail of the query if it is an image."""
-        encoder = self.catalogue.index.encoder
-        if asked.image is not None:
-            if encoder.info.inputs:
-                needs = encoder.info.needs
-                raise InputError(f"this run needs {needs}, not images: search from an indexed item")
-            decode, loop = self.decoders.decode, asyncio.get_running_loop()
-            image, info = asked.image, encoder.info
-            pixels, thumbnail = await loop.run_in_executor(
-                self.decoding, lambda: (found := decode(image, info), make_thumbnail(found))
-            )
-            question = Question(asked.name, asked.options, pixels=pixels)
-            return await self.answers.ask(question), thumbnail
-        if asked.item is not None:
-            stored: Stored = await self.items.ask(asked.item)
-            options = asked.options.of_item(stored.item.group)
-            question = Question(asked.item, options, vector=stored.vector, hash=stored.item.hash)
-        else:
-            measures = count_measures(self.catalogue.index.predictive)
-            vector, own, looks = read_replay(asked.replay or "", encoder.dim, measures)
-            question = Question("replay", asked.options, vector=vector, hash=own, looks=looks)
-        return await self.answers.ask(question), None
-
-    async def render(self, function: Any, *arguments: Any) -> Response:
-        """Return what a function says as JSON, both made in the pool: others are answered meanwhile."""
-        response: Response = await self.call(lambda: JSONResponse(function(*arguments)))
-        return response
-
-    async def start(self) -> None:
-        """Do what takes a moment, so that no request has to wait for it.
-
-        What is imported by then lives as long as the server: the garbage collector need not look at it,
-        which would stop all requests for a quarter of a second every now and then.
-        """
-        loop = asyncio.get_running_loop()
-        work = (self.decoding, self.decoders.warm_up), (self.reading, self.catalogue.warm_up)
-        await asyncio.wait([loop.run_in_executor(*one) for one in work], timeout=WARM_UP)
-        gc.collect()
-        gc.freeze()
-
-    def stop_soon(self) -> None:
-        """End the decoding of images in a moment: requests that can be answered by then are."""
-        timer = threading.Timer(BUSY_GRACE, self.decoders.close)
-        timer.daemon = True
-        timer.start()
-
-    def close(self) -> None:
-        """End everything that goes on."""
-        self.decoders.close()
-        self.catalogue.close()
-        for pool in (self.encoding, self.reading, self.decoding):
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def make_app(
@@ -204,7 +118,8 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     )  # fmt: skip
     async def search(request: Request) -> Response:
         with service.held.upload() as add:
-            placed, thumbnail = await service.search(await read_search(request, add))
+            asked = await read_search(request, add)
+            placed, thumbnail = await service.search(asked, request.is_disconnected)
         if len(placed.reply.answer.neighbours) > FEW:
             return await service.render(_to_json, placed, thumbnail)
         return JSONResponse(_to_json(placed, thumbnail))
@@ -233,7 +148,7 @@ def _add_api(app: FastAPI, service: Service, token: str | None) -> None:
     @app.get("/api/items/{id:item}", response_model=ItemAnswer, responses=ERRORS, summary="An indexed item")
     async def item(id: str) -> Response:  # noqa: A002
         stored: Stored = await service.items.ask(id)
-        edition = await service.call(catalogue.edition)
+        edition = await service.glance(catalogue.edition)
         fields = stored.item._asdict()
         del fields["hash"]
         return JSONResponse({**fields, "index": edition.version})

@@ -14,6 +14,8 @@ from bayestriplet.service.logs import log, start_logging
 GRACE = 5  # seconds that requests may take to end when the server stops
 SWITCH = 0.001  # seconds after which a thread at work lets others work
 KEEP_ALIVE = 10  # seconds that a connection is kept for a further request
+AT_ONCE = 32  # new connections that are taken before requests get their turn again
+MOST_WAITING = 2048  # new connections that the system keeps meanwhile
 LONGEST_HEAD = 32 * 2**10  # bytes of a request before its body
 Announce = Callable[[str, bool], None]
 
@@ -39,9 +41,10 @@ def _run(
 ) -> None:  # fmt: skip
     import uvicorn
 
-    from bayestriplet.service.app import Service, make_app
+    from bayestriplet.service.app import make_app
     from bayestriplet.service.catalogue import Catalogue
     from bayestriplet.service.connections import BoundedConnection, limit_log
+    from bayestriplet.service.service import Service
 
     catalogue = Catalogue(run, store)
     service = Service(catalogue)
@@ -50,6 +53,7 @@ def _run(
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            listening.listen(MOST_WAITING)
             announce(_address(listening), indexed)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -61,7 +65,7 @@ def _run(
     sys.setswitchinterval(SWITCH)  # a request changes threads often
     config = uvicorn.Config(
         make_app(catalogue, token, service, read_only), log_config=None, access_log=False,
-        server_header=False,
+        server_header=False, backlog=AT_ONCE,
         lifespan="on", timeout_graceful_shutdown=GRACE, timeout_keep_alive=KEEP_ALIVE,
         http=BoundedConnection, h11_max_incomplete_event_size=LONGEST_HEAD,
     )  # fmt: skip

@@ -93,6 +93,8 @@ def _teach(catalogue: Catalogue, asked: dict[str, Any]) -> None:
     vectors, looks = np.stack([one[0] for one in read]), stack_looks([one[2] for one in read])
     change = teacher.undo if asked["undo"] else teacher.teach
     change(vectors, [asked["label"]] * len(vectors), looks=looks)
+    if catalogue.index.live is not None:
+        catalogue.index.live.latest()  # here, so that no search has to wait for it
 
 
 def _teacher(catalogue: Catalogue) -> Teacher:

@@ -1,5 +1,6 @@
 """The Lightning module: encoder, criterion, optimiser and schedule."""
 
+import math
 from typing import Any
 
 import torch
@@ -64,9 +65,11 @@ class EmbeddingModule(LightningModule):
             raise DivergenceError(
                 f"training failed at step {self.global_step}: {error}; try a lower --lr"
             ) from None
-        if not torch.isfinite(loss):
-            raise DivergenceError(f"the loss is {loss.item()} at step {self.global_step}: try a lower --lr")
-        self.train_loss = float(loss.detach())
+        self.train_loss = float(loss.detach())  # the step waits for the device here, once
+        if not math.isfinite(self.train_loss):
+            raise DivergenceError(
+                f"the loss is {self.train_loss} at step {self.global_step}: try a lower --lr"
+            )
         return loss
 
     def active_share(self) -> float | None:

@@ -56,10 +56,10 @@ class Interruption(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, module: EmbeddingModule, *_: Any) -> None:  # type: ignore[override]
         is_early = not self.run.checkpoint.exists() and time.monotonic() - self.since > FIRST_CHECKPOINT
-        wanted = torch.tensor([float(self.asked), float(is_early)], device=module.device)
+        asked, early = float(self.asked), float(is_early)
         if trainer.world_size > 1:
-            wanted = trainer.strategy.reduce(wanted, reduce_op="max")
-        asked, early = wanted.tolist()
+            wanted = torch.tensor([asked, early], device=module.device)
+            asked, early = trainer.strategy.reduce(wanted, reduce_op="max").tolist()
         if asked and trainer.global_step < module.steps:
             self.asked = int(asked)
             save_checkpoint(trainer, self.run)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayestriplet.errors import InputError
-from bayestriplet.report.projection import project, sample_evenly
+from bayestriplet.report.projection import neighbours_of, project, sample_evenly
 
 
 def test_the_map_sample_is_seeded_and_keeps_the_shares_of_the_classes():
@@ -16,6 +16,10 @@ def test_the_map_sample_is_seeded_and_keeps_the_shares_of_the_classes():
     np.testing.assert_array_equal(chosen, sample_evenly(labels, 500, seed=1))
     assert not np.array_equal(chosen, sample_evenly(labels, 500, seed=2))
     np.testing.assert_array_equal(sample_evenly(labels, 9000, 0), np.arange(9000))
+
+
+def test_few_items_have_fewer_neighbours_than_the_usual_number():
+    assert [neighbours_of(number) for number in (3, 12, 16, 5000)] == [2, 11, 15, 15]
 
 
 def test_umap_is_the_same_for_a_seed_keeps_clusters_apart_and_takes_three_items():

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, get and check data sets.", no_args_is_help=True, add_completion=False)
 
 Seed = Annotated[
-    int, typer.Option(min=0, help="Of the splits the source leaves open.", rich_help_panel=panels.DATA)
+    int,
+    typer.Option(min=0, help="Seed of the splits that the data do not have.", rich_help_panel=panels.DATA),
 ]
 Size = Annotated[
     int | None,

@@ -10,7 +10,7 @@ def export(
     run: Run,
     backbone: Backbone = None,
 ) -> None:
-    """Write the encoder of a run as encoder.onnx, which searching runs on; training does so at its end."""
+    """Write the encoder of a run as encoder.onnx, which searches use; training does this at its end."""
     with progress_bar("exporting"):
         from bayestriplet.evaluation.encoders import load_encoder
         from bayestriplet.runs.folder import RunFolder

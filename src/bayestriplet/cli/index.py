@@ -60,7 +60,7 @@ def index(
         ),
     ] = False,
 ) -> None:
-    """Make images searchable; again, to add what is new, replace what changed and remove what is gone."""
+    """Make images searchable. Again: add new ones, replace changed ones, remove those that are gone."""
     _check(images, bool(remove), purge, split is not None or name is not None or skip_bad or follow_links)
     conditions = _parse_conditions(remove or [])
     with progress_bar() as report:

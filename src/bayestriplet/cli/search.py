@@ -70,7 +70,7 @@ def search(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Find the indexed images nearest to some query images, and what their classes say about these."""
+    """Find the indexed images nearest to query images, with class probabilities and novelty."""
     from bayestriplet.report.answers import note_moved, show_answers
     from bayestriplet.retrieval.conditions import read_conditions
     from bayestriplet.retrieval.index import Index

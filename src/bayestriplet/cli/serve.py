@@ -38,7 +38,7 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serve the search page and its API until Ctrl-C; what is indexed meanwhile is found at once."""
+    """Serve the search page and its API until Ctrl-C. Images indexed meanwhile are found at once."""
     # Before NumPy and FAISS are imported: single queries are too small for threads to share.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from bayestriplet.service.server import serve as serve_run

@@ -27,7 +27,8 @@ def classes_figure(
     """Draw the confusion (K, K) in percent beside the posteriors' distances (K, K)."""
     many = len(names) > LEGIBLE_CELLS
     drawn, note = drawable_names(names)
-    words = [fit(name, 1.8, SMALL) if many else fit(name, 0.9, SMALL, lines=2) for name in drawn]
+    lines = 2 if len(names) > 4 else 4
+    words = [fit(name, 1.8, SMALL) if many else fit(name, 0.9, SMALL, lines) for name in drawn]
     longest = max(extent(word, SMALL)[0] for word in words)  # inches of turned names below the panels
     side = (WIDTH - 0.65 - longest) / 2  # of a panel, if two stand beside each other
     body = 2 * (5.7 + longest) if many else side + longest + 0.95

@@ -28,13 +28,18 @@ def sample_evenly(labels: NDArray[np.int64], most: int, seed: int) -> NDArray[np
     return np.sort(by_class[np.arange(most) * len(labels) // most])
 
 
+def neighbours_of(number: int) -> int:
+    """Return how many neighbours of each of so many items UMAP looks at."""
+    return min(NEIGHBOURS, number - 1)
+
+
 def project(embeddings: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     """Return UMAP positions (n, 2) of embeddings (n, D), from exact neighbours and the same for a seed."""
     number = len(embeddings)
     if number < 3:
         raise InputError(f"a map needs at least 3 items; got {number}: choose a larger --split")
     umap = import_drawing("umap")
-    size = min(NEIGHBOURS, number - 1)
+    size = neighbours_of(number)
     others = nearest_neighbours(embeddings, size - 1)  # (n, size - 1)
     near = np.concatenate([np.arange(number)[:, None], others], 1)  # UMAP counts an item as its own first
     distances = np.stack([np.linalg.norm(embeddings - embeddings[column], axis=1) for column in near.T], 1)

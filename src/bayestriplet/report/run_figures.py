@@ -22,7 +22,7 @@ from bayestriplet.posterior.posterior import ClassPosterior
 from bayestriplet.report.classes_figure import classes_figure
 from bayestriplet.report.curves_figure import curves_figure
 from bayestriplet.report.figure import save_figure
-from bayestriplet.report.projection import MOST_ITEMS, NEIGHBOURS, project, sample_evenly
+from bayestriplet.report.projection import MOST_ITEMS, neighbours_of, project, sample_evenly
 from bayestriplet.report.reliability_figure import reliability_figure
 from bayestriplet.report.retrieval_figure import (
     MISSES,
@@ -168,13 +168,14 @@ def embedded_items(
 def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
     labels = embedded.items.labels
     rows = sample_evenly(labels, MOST_ITEMS, seed)
-    part = f"{len(rows):,} of {len(labels):,} items, evenly sampled" if len(rows) < len(labels) else ""
+    part = f"{len(rows):,} of {len(labels):,}" if len(rows) < len(labels) else f"All {len(rows):,}"
+    even = ", evenly sampled" if len(rows) < len(labels) else ""
     return umap_figure(
         project(embedded.embeddings[rows], seed),
         labels[rows],
         embedded.names,
         f"UMAP of {embedded.about}: Recall@1 {embedded.recall:.1f}%",
-        f"{part or f'All {len(rows):,} items'}; {NEIGHBOURS} neighbours; names amid their class or above it. "
+        f"{part} items{even}; {neighbours_of(len(rows))} neighbours; names amid their class or above it. "
         f"{embedded.gallery}",
     )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 IN_A_ROW = 11
 TITLE = "Images worth a label"
-SUBTITLE = "Those whose labels would say most first; below each, its likeliest class and how many bits."
+SUBTITLE = "Most telling first. Below each: its likeliest class, and the bits that its label would add."
 
 
 def show_suggestions(found: Suggestions, console: Console | None = None) -> None:

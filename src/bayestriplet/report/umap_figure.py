@@ -123,7 +123,8 @@ def _uncover(axes: "Axes", text: "Text", items: NDArray[np.float32]) -> None:
     if hidden.mean() > 1 / 3:
         near = places[np.abs(places[:, 1] - np.median(places[:, 1])) <= 2 * box.height]
         above = (box.x0 + box.x1) / 2, near[:, 1].max() + box.height
-        text.set_position(axes.transData.inverted().transform(above))
+        x, y = axes.transData.inverted().transform(above)
+        text.set_position((x, y))
 
 
 def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:

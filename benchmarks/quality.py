@@ -7,7 +7,7 @@ regimes take them from there. As these may suit a regime badly, the others are a
 learning rate in each; and as varied images may suit some methods more than others, PathMNIST is also
 searched and measured with them. Three controls of BUNCA stand beside the nine methods.
 What the file of results holds already is neither searched nor measured again.
-The figures land in benchmarks/results/quality.json and from there in docs/results.md.
+The figures land in benchmarks/results/quality.json and from there in docs/results.md and docs/experiments.md.
 """
 
 import argparse
@@ -34,7 +34,7 @@ OURS = ("bunca", "but")
 # The seeds that are measured. None had been used on its set when the recipe and the settings were decided.
 FIRST_SEED = {"mnist": 20, "pathmnist": 30}
 RECIPES = {cls.__name__: cls.sampling["default"] for cls in (bt.BUT, bt.BUNCA)}  # runs of others are no good
-# Before BUNCA handed over. Tables that were not measured since are of these; docs/results.md says which.
+# Before BUNCA handed over. Tables that were not measured since are of these; docs/experiments.md says which.
 EARLIER = RECIPES | {"BUNCA": RECIPES["BUT"] | {"spread": 0.8}}
 # Five items of every class in a batch, as in the paper: 50 on MNIST, which is the default. PathMNIST's
 # tiles used to be varied, so that is measured too.

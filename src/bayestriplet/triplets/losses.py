@@ -74,7 +74,7 @@ def nca_loss(
     With e = exp(-squared distance / temperature): -log e_k / (e_k + sum of e over the negatives).
     Of joined draws all positives of an anchor count alike (eq. 12a).
     ``include_positive=False`` drops e_k from the denominator, as the paper prints it: the loss
-    is then unbounded below (docs/results.md has what that costs).
+    is then unbounded below (docs/experiments.md has what that costs).
 
     >>> triplets = bt.TripletSampler(posterior)(embeddings, labels)
     >>> bt.nca_loss(triplets, temperature=0.3) > 0

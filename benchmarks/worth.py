@@ -31,13 +31,6 @@ HEADS = (
     "setting", "first", "statistically tied", "less vertices only", "less class means only",
     "less the rule without noise",
 )  # fmt: skip
-    "setting",
-    "first",
-    "statistically tied",
-    "less vertices only",
-    "less class means only",
-    "less the rule without noise",
-)
 COLOURS = {"vertices": "#003F66", "means": "#7A8FB8", "no-noise": "#3E8E8E", BASELINE: "#D55E00"}
 TICKS = (-20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20)
 

@@ -104,10 +104,11 @@ def search_table(main: dict[str, Any]) -> str:
     """Return how many runs the search of every method took, and how many of them broke down."""
     table = [["method", *(cell for data in main for cell in (f"{data}, runs", "broke down"))]]
     for method in next(iter(main.values()))["methods"]:
-        tried = [[run["validation"] for run in summary["searched"][method]] for summary in main.values()]
-        table.append(
-            [title_of(method), *(str(n) for found in tried for n in (len(found), found.count(None)))]
-        )
+        cells_of: list[str] = []
+        for summary in main.values():
+            tried = [run["validation"] for run in summary["searched"].get(method, ())]
+            cells_of += [str(len(tried)), str(tried.count(None))] if tried else ["", ""]
+        table.append([title_of(method), *cells_of])
     return to_markdown(table)
 
 

@@ -36,7 +36,7 @@ from bayestriplet.runs.taught import Taught
 from bayestriplet.runs.teaching import open_teaching
 
 RESULTS = Path(__file__).parent / "results" / "teach.json"
-SEEDS = range(5, 10)  # those of the encoders that constants were chosen on are others
+SEEDS = range(10, 15)  # those of the encoders that constants were chosen on are others
 EPISODES = 3  # draws of examples per encoder
 WAYS, OLD_ITEMS, NEW_ITEMS = 20, 1000, 50
 SHOTS = {"mnist": (1, 5, 20, 100), "omniglot": (1, 5, 10), "cub": (1, 5, 20)}

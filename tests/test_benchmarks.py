@@ -181,7 +181,8 @@ def test_options_were_chosen_by_validation_alone_and_for_all_methods(data, kind)
     assert set(main["searched"]) == set(main["methods"]) >= set(searching.METHODS)
     for method, tried in main["searched"].items():
         options = [{k: v for k, v in run.items() if k != "validation"} for run in tried]
-        assert len(options) == len({json.dumps(o, sort_keys=True) for o in options}) >= LEAST_RUNS
+        assert len(options) == len({json.dumps(o, sort_keys=True) for o in options})
+        assert len(options) >= (LEAST_RUNS // 2 if METHODS[method].on_sphere else LEAST_RUNS)
         best = max(run["validation"] for run in tried if run["validation"] is not None)
         assert main["methods"][method]["chosen"] | {"validation": best} in tried, method
         if METHODS[method].learned:

@@ -12,31 +12,30 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import teach
 from teach_tables import KINDS, WAYS, accuracy_table
 
-RESULTS = Path(__file__).parent.parent / "benchmarks" / "results" / "teach.json"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "teach.json"
 
 
 def mean_of(encoders, shots, way, name):
     return np.mean([one["shots"][shots][way][name] for one in encoders])
 
 
-def test_the_posterior_has_the_highest_harmonic_mean_and_the_lowest_log_loss_in_every_setting():
+def test_the_posterior_is_best_with_every_encoder_and_every_number_of_examples():
     found = json.loads(RESULTS.read_text())["sets"]
     for encoders in found.values():
         assert len(encoders) == 5
-        for shots in encoders[0]["shots"]:
-            means = {
-                way: [mean_of(encoders, shots, way, name) for name in ("harmonic", "log_loss")]
-                for way in WAYS
-            }
-            best, *others = means["posterior"], means["nearest mean"], means["nearest item"]
-            assert all(best[0] > other[0] and best[1] < other[1] for other in others)
+        for one in encoders:
+            for ways in one["shots"].values():
+                best, *others = ways["posterior"], ways["nearest mean"], ways["nearest item"]
+                assert all(best[name] > other[name] for other in others for name in ("new", "harmonic"))
+                assert all(best["log_loss"] < other["log_loss"] for other in others)
 
 
-def test_novelty_is_above_the_plain_score_and_the_nearest_item_on_average():
+def test_novelty_is_above_the_plain_score_and_the_nearest_item_with_every_encoder():
     for encoders in json.loads(RESULTS.read_text())["sets"].values():
-        rows = [one["novelty"]["auroc"] for one in encoders]
-        means = {way: np.mean([row[way] for row in rows]) for way in rows[0]}
-        assert means["posterior"] > max(means["plain score"], means["nearest item"])
+        for one in encoders:
+            found = one["novelty"]["auroc"]
+            assert found["posterior"] > max(found["plain score"], found["nearest item"])
 
 
 def test_every_encoder_that_is_better_than_raw_pixels_flags_every_odd_picture_and_few_ordinary_ones():
@@ -52,18 +51,20 @@ def test_every_encoder_that_is_better_than_raw_pixels_flags_every_odd_picture_an
 
 def test_what_is_said_to_hold_and_not_to_hold_is_what_was_measured():
     found = json.loads(RESULTS.read_text())["sets"]
-    assert (
-        mean_of(found["cub"], "20", "posterior", "ece")
-        <= 0.05
-        < mean_of(found["mnist"], "20", "posterior", "ece")
-    )
-    assert mean_of(found["mnist"], "100", "posterior", "old") > 96
-    assert np.mean([one["novelty"]["auroc"]["posterior"] for one in found["mnist"]]) < 0.98
+    text = " ".join((ROOT / "docs" / "results.md").read_text().split())
+    digits, birds = (mean_of(found[name], "20", "posterior", "ece") for name in ("mnist", "cub"))
+    assert max(digits, birds) <= 0.05
+    assert f"at 20 examples is {digits:.3f} for digits and {birds:.3f} for birds" in text
+    old = [mean_of(found[name], "20", "posterior", "old") for name in ("mnist", "cub")]
+    assert f"With 20 examples {old[0]:.0f}% of the old digits and {old[1]:.0f}% of the old birds" in text
+    novelty = np.mean([one["novelty"]["auroc"]["posterior"] for one in found["mnist"]])
+    assert novelty < 0.98
+    assert f"was to be 0.98. It is {novelty:.4f}" in text
     assert max(one["speed"]["teach_10000_s"] for many in found.values() for one in many) < 1
 
 
 def test_the_measured_encoders_are_not_those_that_constants_were_chosen_on():
-    assert json.loads(RESULTS.read_text())["seeds"] == list(teach.SEEDS) == [5, 6, 7, 8, 9]
+    assert json.loads(RESULTS.read_text())["seeds"] == list(teach.SEEDS) == [10, 11, 12, 13, 14]
 
 
 def test_measures_are_those_of_a_worked_example():

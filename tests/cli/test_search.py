@@ -328,7 +328,8 @@ def test_a_damaged_table_is_one_line_and_can_be_made_anew(indexed, query, call, 
     data = next((run / "index" / "items.lance" / "data").iterdir())
     data.write_bytes(data.read_bytes()[:100])
     for command in (("search", run, query), ("index", run, "digits")):
-        assert_one_line(call(*command), f"{run}/index cannot be read; delete it and index again")
+        again = f"bring back a copy of {run}/index, or delete it and index again"
+        assert_one_line(call(*command), f"{data} is damaged: it is not what was written; {again}")
     shutil.rmtree(run / "index")
     assert call("index", run, "digits", "--split", "test")[0] == 0
     assert call("search", run, query)[0] == 0

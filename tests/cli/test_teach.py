@@ -3,6 +3,7 @@
 import resource
 import shutil
 import signal
+import subprocess
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from PIL import Image
 
 import bayestriplet as bt
 from tests.cli.test_app import assert_one_line, run
+from tests.commands import COMMAND, environment
 from tests.data.pictures import make_folder
 
 
@@ -92,7 +94,10 @@ def test_a_full_disk_is_said_in_one_line_and_what_was_taught_before_stays(copied
     assert run("teach", copied, pictures, "--only-new").returncode == 0
     taught = bt.Run(copied).folder.taught
     before = taught.read_bytes()
-    done = run("teach", copied, pictures, "--label", "more", preexec_fn=fill_the_disk)
+    command = [COMMAND, "teach", copied, pictures, "--label", "more"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=environment(), preexec_fn=fill_the_disk
+    )
     assert_one_line(done, "taught.safetensors cannot be written: File too large")
     assert taught.read_bytes() == before
     taught.unlink()

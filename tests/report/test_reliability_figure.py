@@ -40,7 +40,7 @@ def test_probabilities_that_are_all_right_or_all_wrong_can_be_drawn(tmp_path):
 def test_the_accuracy_of_all_items_is_written_below_the_curve():
     sure = np.linspace(1, 0.6, 100)
     labels = (np.arange(100) == 95).astype(int)  # the curve falls at its end, and rises again
-    figure = reliability_figure(np.stack([sure, 1 - sure], 1), labels, "items")
+    figure = reliability_figure(judged(np.stack([sure, 1 - sure], 1), labels), "items")
     figure.draw_without_rendering()
     (text,) = (text for text in figure.axes[1].texts if "all items" in text.get_text())
     curve = figure.axes[1].transData.transform(figure.axes[1].lines[0].get_xydata())

@@ -465,8 +465,12 @@ def test_files_that_moved_are_told_and_a_changed_index_is_followed(digits_run, v
         assert "is no longer where it was indexed; the thumbnail is kept" in text(page, "#asked-note")
         assert page.locator("#asked-image").evaluate("(i) => i.decode().then(() => i.naturalWidth)") == 8
         Index.open(run).update(str(fill_folder(tmp_path / "scans", range(30))))
-        page.locator("#examples button").nth(2).click()
-        wait(page, "document.getElementById('served').textContent.includes('30 indexed images')")
+        served = page.locator("#served")
+        end = time.monotonic() + PATIENCE / 1000
+        while "30 indexed images" not in served.inner_text():  # the last index answers until this one is open
+            assert time.monotonic() < end
+            page.locator("#examples button").nth(2).click()
+            page.wait_for_timeout(300)
     finally:
         server.stop()
 

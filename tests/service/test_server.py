@@ -570,7 +570,7 @@ def test_an_index_that_cannot_be_read_is_not_the_fault_of_the_query(digits_run, 
         wait_until(lambda: server.search(item="scans/3/3.png")[0] == 503)
         status, answer = server.search(item="scans/3/3.png")
         assert status == 503
-        assert "cannot be read" in answer["message"]
+        assert "is damaged" in answer["message"]
     finally:
         server.stop()
 

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -24,6 +25,12 @@ def service(indexed):
     opened = Service(catalogue)
     yield opened
     opened.close()
+
+
+def in_a_loop(coroutine):
+    """Run a coroutine in a thread of its own: a browser of another test may keep a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 async def is_there():
@@ -49,7 +56,7 @@ def test_an_upload_whose_sender_has_gone_is_not_decoded(service, tmp_path):
         gone = [service.search(asked, has_gone) for _ in range(20)]
         return await asyncio.gather(*gone, service.search(asked, is_there), return_exceptions=True)
 
-    *left, (placed, thumbnail) = asyncio.run(ask_all())
+    *left, (placed, thumbnail) = in_a_loop(ask_all())
     assert {type(one) for one in left} == {ClientDisconnect}
     assert len(seen) == 1
     assert placed.reply.answer.neighbours
@@ -80,7 +87,7 @@ def test_a_short_search_does_not_wait_for_a_long_one(service, options):
         gate.set()
         return waited, short, await long
 
-    waited, short, long = asyncio.run(ask_all())
+    waited, short, long = in_a_loop(ask_all())
     assert waited
     assert short[0].reply.answer.neighbours
     assert long[0].reply.answer.neighbours

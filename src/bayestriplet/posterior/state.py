@@ -208,7 +208,7 @@ class PosteriorState(nn.Module):
         """Return the names of the buffers and modules of the structure.
 
         >>> sorted(posterior.structure_names())
-        ['item_scatter', 'root']
+        ['item_scatter', 'root', 'scatter_rest']
         """
         names = {name for name, _ in self.structure.named_buffers(recurse=False)}
         return names | {name for name, _ in self.structure.named_children()}

@@ -97,7 +97,7 @@ $(READY): pyproject.toml constraints.txt hashes.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@mkdir -p .cache
-	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r hashes.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-warn-conflicts --require-hashes --only-binary :all: -r hashes.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)

@@ -98,6 +98,6 @@ $(READY): pyproject.toml constraints.txt hashes.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@mkdir -p .cache
 	@$(BIN)/python -m pip install --quiet --no-deps --no-warn-conflicts --require-hashes --only-binary :all: -r hashes.txt
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	@$(BIN)/python -m pip install --quiet --no-warn-conflicts --constraint constraints.txt torch==2.13.0
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)

@@ -12,18 +12,24 @@ Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A figure with its 95% percentile interval, and the two-sided p-value of its being 0."""
+class Interval:
+    """A figure with its 95% interval."""
 
     value: float
     low: float
     high: float
-    p: float
 
     @property
     def is_clear(self) -> bool:
         """Whether the interval leaves out 0."""
         return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Estimate(Interval):
+    """The same by percentiles of resamples, with the two-sided p-value of the figure's being 0."""
+
+    p: float
 
 
 def recalls(hits: dict[str, Table], sizes: Table) -> dict[str, float]:

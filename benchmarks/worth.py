@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from resampling import Interval
 from unseen_tables import compare_with
 
 from bayestriplet.evaluation.paired import Row, difference, rank, rows_of
@@ -36,27 +37,13 @@ TICKS = (-20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20)
 
 
 @dataclass(frozen=True)
-class Lead:
-    """How many points of Recall@1 the candidate is ahead of something, with its 95% interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
-
-
-@dataclass(frozen=True)
 class Setting:
     """A table of Recall@1: its best method, those tied with it, and what the candidate is ahead of."""
 
     name: str
     first: str
     tied: tuple[str, ...]
-    leads: dict[str, Lead]
+    leads: dict[str, Interval]
 
 
 def settings_of(quality: dict[str, Any], pretrained: dict[str, Any], unseen: dict[str, Any]) -> list[Setting]:
@@ -75,7 +62,7 @@ def _of_unseen(found: dict[str, Any]) -> Iterator[Setting]:
         tied = tuple(m for m in ranked[1:] if not of_first[m].is_clear)
         other = next(m for m in ranked if m not in OURS)
         leads = {
-            key: Lead(-gaps[m].value, -gaps[m].high, -gaps[m].low)
+            key: Interval(-gaps[m].value, -gaps[m].high, -gaps[m].low)
             for key, m in {**{c: c for c in CONTROLS}, BASELINE: other}.items()
         }
         yield Setting(title, ranked[0], tied, leads)
@@ -108,7 +95,7 @@ def _of_rows(name: str, rows: list[Row]) -> Setting:
         first.method,
         tied,
         {
-            key: Lead(gap.value, gap.value - gap.half_width, gap.value + gap.half_width)
+            key: Interval(gap.value, gap.value - gap.half_width, gap.value + gap.half_width)
             for key, gap in gaps.items()
         },
     )
@@ -123,7 +110,7 @@ def worth_table(settings: list[Setting]) -> str:
     return to_markdown(table)
 
 
-def _in_words(lead: Lead) -> str:
+def _in_words(lead: Interval) -> str:
     text = f"{lead.value:+.2f} [{lead.low:+.2f}, {lead.high:+.2f}]"
     return f"**{text}**" if lead.is_clear else text
 

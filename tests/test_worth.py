@@ -68,7 +68,7 @@ def test_settings_without_controls_or_under_way_are_left_out(settings):
 def test_leads_among_trained_classes_are_paired_by_seed(settings):
     one = settings[0][1]
     assert (one.first, one.tied) == ("bunca", ("nca",))
-    assert one.leads["vertices"] == worth.Lead(1.0, 1.0, 1.0)
+    assert one.leads["vertices"] == worth.Interval(1.0, 1.0, 1.0)
     gaps = np.array([1.0, -1.0, 0.5])  # to nca, the best that is neither ours nor a control
     half = 4.302652729911275 * gaps.std(ddof=1) / np.sqrt(3)
     lead = one.leads[worth.BASELINE]

@@ -59,6 +59,7 @@ TISSUE_GROUPS = {
 }
 TRAINED = 100  # species of CUB to train and validate on
 VALIDATES, VALIDATES_IN_SEARCH = 5, 2  # of which every fifth, or second, validates
+VALIDATION_ITEMS = 500  # a class of coarse data, at the most: more cost time and say little more
 HITS = "hits.json"  # in a run's folder
 
 
@@ -87,8 +88,12 @@ def coarsen(data: str, groups: dict[str, Any], file: Path) -> Path:
     group_of = {name: number for number, names in enumerate(groups.values()) for name in names}
     coarse = np.array([group_of[name] for name in images.classes])  # (K,)
     arrays: dict[str, NDArray[Any]] = {"classes": np.array([*groups, *images.classes])}
+    rng = np.random.default_rng(73690)
     for split in SPLITS:
         rows = images.indices(split)
+        if split == "val":
+            of_class = (rng.permutation(rows[images.labels[rows] == k]) for k in range(len(images.classes)))
+            rows = np.sort(np.concatenate([items[:VALIDATION_ITEMS] for items in of_class]))
         labels = images.labels[rows]
         arrays[f"{split}_images"] = (
             images.read(rows).squeeze(-1) if images.channels == 1 else images.read(rows)

@@ -75,6 +75,16 @@ def test_training_items_have_coarse_labels_and_the_others_fine_ones(tmp_path):
         assert names == [("odd" if k % 2 else "even") if split == "train" else str(k) for k in digits]
 
 
+def test_of_many_coarse_items_an_equal_number_of_every_class_validates(tmp_path, monkeypatch):
+    monkeypatch.setattr(unseen, "VALIDATION_ITEMS", 7)
+    coarse = open_data(str(unseen.coarsen("digits", unseen.PARITY, tmp_path / "parity.npz")))
+    labels = coarse.labels[coarse.indices("val")]
+    assert np.unique(labels, return_counts=True)[1].tolist() == [7] * 10
+    whole = open_data("digits")
+    for split in ("train", "test"):
+        assert len(coarse.indices(split)) == len(whole.indices(split))
+
+
 def test_groups_of_tissues_hold_every_tissue_once():
     names = [name for group in unseen.TISSUE_GROUPS.values() for name in group]
     assert sorted(names) == sorted(TISSUES)

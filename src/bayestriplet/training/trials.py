@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from bayestriplet.training.run import TrainingRun
 from bayestriplet.triplets.build import drawing_recipe
 
 LEAST_DISK = 200_000_000  # bytes that have to be free before a run is begun
+IMPORTED = ("bayestriplet.training.trials", "monai.networks.nets")
 PATIENCE = 5.0  # seconds that runs may take to end when another one has failed
 
 
@@ -81,8 +83,8 @@ def _run_missing(
 ) -> None:  # fmt: skip
     given = os.environ.get("OMP_NUM_THREADS", "")
     threads = int(given) if given.isdecimal() else max(1, (os.cpu_count() or 1) // jobs)
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare_worker, initargs=(threads,))
+    started = threads, dict(os.environ)
+    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_prepare_worker, initargs=started)
     try:
         waiting, running = list(trials), dict[Future[None], Trial]()
         while waiting or running:
@@ -100,6 +102,15 @@ def _run_missing(
         _end(pool)  # what went wrong is said at once, not after the runs under way
         raise
     pool.shutdown()
+
+
+def _context() -> BaseContext:
+    """Return how processes of runs begin: as forks of one that has the imports, which take some seconds."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(IMPORTED))
+    return context
 
 
 def _result_of(future: Future[None], path: Path) -> dict[str, Any]:
@@ -128,9 +139,14 @@ def _end(pool: ProcessPoolExecutor) -> None:
             process.kill()
 
 
-def _prepare_worker(number: int) -> None:
-    """Use so many threads, and end when the comparison is killed, not hours later."""
+def _prepare_worker(number: int, environment: dict[str, str]) -> None:
+    """Use so many threads, and end when the comparison is killed, not hours later.
+
+    The environment is that of the comparison now, not of when the first process was begun.
+    """
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.clear()
+    os.environ.update(environment)
     os.environ["OMP_NUM_THREADS"] = str(number)
     torch.set_num_threads(number)
 

@@ -173,6 +173,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pathmnist", type=Path, help="pathmnist.npz")
     parser.add_argument("--fast", action="store_true", help="two seeds, nothing searched, 50 steps")
     parser.add_argument("--only", choices=ONLY, nargs="+", default=tuple(ONLY), help="some of it")
+    parser.add_argument("--methods", choices=ROWS, nargs="+", default=ROWS, help="some of the rows")
     parser.add_argument("--out", type=Path, default=Path("runs/unseen"), help="folder of the runs")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON to write")
@@ -198,7 +199,7 @@ def main() -> None:
             search_file = split_birds(options.cub, options.out, VALIDATES_IN_SEARCH)
             search_data = absolute_data(f"vectors:{search_file}")
         part, lines = found["parts"].setdefault(name, {}), Lines(console)
-        for method in ROWS:
+        for method in options.methods:
             measure_part(
                 base, method, seeds, not options.fast, part, folder, options.jobs, lines, search_data
             )

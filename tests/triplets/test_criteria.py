@@ -71,11 +71,20 @@ def test_each_criterion_spreads_its_draws_in_its_own_way(criterion_class, spread
     assert criterion_class(4, 5, spread=0.1).sampler.spread == 0.1
 
 
+def test_only_on_the_sphere_do_items_that_are_near_enough_cease_to_pull():
+    assert BUNCA(4, 5).loss_options["positive_margin"] == 0.6
+    assert BUNCA(4, 5, normalize=False).loss_options["positive_margin"] == 0
+    assert BUNCA(4, 5, normalize=False, positive_margin=2.0).loss_options["positive_margin"] == 2
+    assert BUNCA(4, 5, recipe="paper").loss_options["positive_margin"] == 0
+    with pytest.raises(BayesTripletError, match="positive_margin must be"):
+        BUNCA(4, 5, positive_margin=-0.1)
+
+
 def test_the_loss_is_that_of_its_sampler_and_loss_function():
     embeddings, labels = torch.randn(12, 5), torch.arange(12) % 4
     for criterion_class, loss in (
         (BUT, lambda t: triplet_loss(t, 0.25, "paired", "active", squared=False)),
-        (BUNCA, lambda t: nca_loss(t, 0.15)),
+        (BUNCA, lambda t: nca_loss(t, 0.15, positive_margin=0.6)),
     ):
         one, other = (criterion_class(4, 5, generator=torch.Generator().manual_seed(1)) for _ in range(2))
         assert one(embeddings, labels) == loss(other.sampler(embeddings, labels, other.generator))

@@ -30,8 +30,11 @@ def joined(sizes, normalize=False, pick=True):
     return values, sampler(values, labels, torch.Generator().manual_seed(1), pick)
 
 
-def slow_nca(triplets, temperature, include_positive, reduction):
-    """The mean over all ways to pick positives, one anchor after the other."""
+def slow_nca(triplets, temperature, include_positive, reduction, positive_margin=0.0):
+    """The mean over all ways to pick positives, one anchor after the other.
+
+    Those that are items of the batch are as far as ``positive_margin`` at the least.
+    """
     anchors, points = triplets.anchor.detach(), triplets.points.detach()
     total, number = 0.0, 0
     for i, label in enumerate(triplets.labels.tolist()):
@@ -41,7 +44,10 @@ def slow_nca(triplets, temperature, include_positive, reduction):
         far = math.fsum(math.exp(-distance(anchors[i], points[q], True) / temperature) for q in others)
         terms = []
         for p in own:
-            near = math.exp(-distance(anchors[i], points[p], True) / temperature)
+            apart = distance(anchors[i], points[p], True)
+            if p >= len(points) - len(anchors):
+                apart = max(apart, positive_margin)
+            near = math.exp(-apart / temperature)
             terms.append(-math.log(near / (far + near * include_positive)))
         total, number = total + len(others) * math.fsum(terms) / len(own), number + len(others)
     return total / (number if reduction == "mean" else 1)
@@ -57,6 +63,35 @@ def test_nca_takes_all_positives_of_an_anchor_alike(sizes, normalize, include_po
         got = nca_loss(triplets, temperature, include_positive, reduction)
         expected = slow_nca(triplets, temperature, include_positive, reduction)
         assert got.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@SIZES
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("positive_margin", [0.5, 1.5])
+def test_items_of_the_batch_within_the_margin_count_as_if_they_were_that_far(
+    sizes, normalize, positive_margin
+):
+    for temperature in (2.0, 0.04) if normalize else (2.0,):
+        _, triplets = joined(sizes, normalize)
+        got = nca_loss(triplets, temperature, positive_margin=positive_margin)
+        expected = slow_nca(triplets, temperature, True, "mean", positive_margin)
+        assert got.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_a_margin_within_which_all_positives_lie_leaves_the_pull_of_draws_alone():
+    """Then each item is pulled by draws of its class, and pushed by the others."""
+    values, triplets = joined((3, 2, 4, 1), normalize=True)
+    (within,) = torch.autograd.grad(nca_loss(triplets, 0.7, positive_margin=4.0), values)
+    unit = values / values.norm(dim=1, keepdim=True)
+    own = triplets.point_labels == triplets.labels[:, None]
+    items = torch.arange(len(triplets.rows)) >= len(triplets.rows) - len(values)
+    square = (unit[:, None] - torch.cat([triplets.rows[~items], unit])).square().sum(2)
+    far = (-square / 0.7).masked_fill(~triplets.mask, -1e30).logsumexp(1, keepdim=True)
+    terms = torch.nn.functional.softplus(far + square.where(~items, torch.tensor(4.0)) / 0.7)
+    own[:, items] &= ~torch.eye(len(values), dtype=torch.bool)
+    weight = own * triplets.mask.sum(1, keepdim=True) / own.sum(1, keepdim=True) / triplets.mask.sum()
+    (expected,) = torch.autograd.grad((terms * weight).sum(), values)
+    torch.testing.assert_close(within, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_nca_is_the_mean_of_the_losses_with_positives_picked_at_random():
@@ -85,7 +120,7 @@ def test_triplet_loss_is_that_of_a_loop_over_the_triplets_picked(sizes, normaliz
 
 @SIZES
 @pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("loss", ["triplet", "roots", "nca", "nca without positive"])
+@pytest.mark.parametrize("loss", ["triplet", "roots", "nca", "nca without positive", "nca with margin"])
 def test_gradients_are_those_of_autograd_through_anchors_and_joined_items(sizes, normalize, loss):
     values, triplets = joined(sizes, normalize)
     losses = {
@@ -93,6 +128,7 @@ def test_gradients_are_those_of_autograd_through_anchors_and_joined_items(sizes,
         "roots": lambda t: triplet_loss(t, 0.6, squared=False),
         "nca": lambda t: nca_loss(t, 0.7),
         "nca without positive": lambda t: nca_loss(t, 0.7, include_positive=False),
+        "nca with margin": lambda t: nca_loss(t, 0.7, positive_margin=1.0),
     }
     (got,) = torch.autograd.grad(losses[loss](triplets), values)
     unit = values / values.norm(dim=1, keepdim=True) if normalize else values
@@ -104,8 +140,11 @@ def test_gradients_are_those_of_autograd_through_anchors_and_joined_items(sizes,
         plain = gap.clamp_min(0).mean()
     else:
         far = (-square / 0.7).masked_fill(~triplets.mask, -1e30).logsumexp(1, keepdim=True)
-        gap = far + square / 0.7
-        terms = torch.nn.functional.softplus(gap) if loss == "nca" else gap
+        near = square
+        if loss == "nca with margin":
+            near = torch.cat([square[:, : len(drawn)], square[:, len(drawn) :].clamp_min(1.0)], dim=1)
+        gap = far + near / 0.7
+        terms = gap if loss == "nca without positive" else torch.nn.functional.softplus(gap)
         own = triplets.point_labels == triplets.labels[:, None]
         own[:, len(drawn) :].fill_diagonal_(False)
         weight = own * triplets.mask.sum(1, keepdim=True) / own.sum(1, keepdim=True)

@@ -50,9 +50,11 @@ def build_criterion(
 
 
 def drawing_recipe(method: str, recipe: str) -> dict[str, Any]:
-    """Return what a method draws its triplets with in a recipe; nothing for those that draw none."""
+    """Return what a method draws its triplets with in a recipe, and which pull; nothing if it draws none."""
     if not METHODS[method].draws:
         return {}
     fixed = CONTROLS.get(method)
     constructor = CONSTRUCTORS[method] if fixed is None else BUNCA
-    return constructor.sampling[recipe] | (fixed or {})
+    of_loss = constructor.loss_recipes[recipe]
+    margin = {name: of_loss[name] for name in ("positive_margin",) if name in of_loss}
+    return constructor.sampling[recipe] | margin | (fixed or {})

@@ -49,6 +49,7 @@ FREE_OPTIONS: dict[str, Any] = {
     "draw_classes": DRAW_CLASSES,
     "handover": False,
 }
+ON_SPHERE = {"spread": 0.0, "positive_margin": 0.0}  # what recipes leave out elsewhere: vertices and a length
 CORRECTIONS = (
     "recipe='paper' follows the printed algorithm, corrected where it cannot be built: the expected "
     "covariance is Upsilon / (n - D - 1), not its inverse; the scatter is carried from batch to batch, "
@@ -92,7 +93,7 @@ class _Criterion(nn.Module):
                     f"{where} has no option {name!r}{nearest(name, chosen)}; it takes {', '.join(chosen)}"
                 )
         if options.get("normalize") is False:
-            chosen["spread"] = 0.0  # its vertices are on the sphere
+            chosen |= {name: value for name, value in ON_SPHERE.items() if name in chosen}
         chosen.update(options)
         self.recipe = recipe
         self.generator = generator
@@ -225,7 +226,7 @@ class BUNCA(_Criterion):
     """NCA loss over triplets drawn from Bayesian-updated class distributions.
 
     Takes the arguments of :class:`BUT`, except that the options of the loss are those of
-    ``nca_loss``: temperature, include_positive, reduction.
+    ``nca_loss``: temperature, include_positive, reduction, positive_margin.
 
     >>> criterion = bt.BUNCA(num_classes=10, dim=8)
     >>> loss = criterion(torch.randn(20, 8, requires_grad=True), torch.arange(20) % 10)
@@ -233,8 +234,18 @@ class BUNCA(_Criterion):
     """
 
     loss_recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "default": {**METHODS["bunca"].default, "include_positive": True, "reduction": "mean"},
-        "paper": {**METHODS["bunca"].paper, "include_positive": True, "reduction": "sum"},
+        "default": {
+            **METHODS["bunca"].default,
+            "include_positive": True,
+            "reduction": "mean",
+            "positive_margin": 0.6,
+        },
+        "paper": {
+            **METHODS["bunca"].paper,
+            "include_positive": True,
+            "reduction": "sum",
+            "positive_margin": 0.0,
+        },
     }
     # The best ones among classes never trained on (docs/results.md).
     sampling: ClassVar[dict[str, dict[str, Any]]] = {
@@ -250,6 +261,8 @@ class BUNCA(_Criterion):
                 check_number(name, value, above=0)
             elif name == "include_positive":
                 check_flag(name, value)
+            elif name == "positive_margin":
+                check_number(name, value, least=0)
             else:
                 check_choice(name, value, NCA_REDUCTIONS)
 

@@ -23,11 +23,15 @@ class JoinedLoss(Protocol):
 
 @dataclass(frozen=True)
 class AllPositives:
-    """The NCA loss with all positives of an anchor alike: its mean over all ways to pick them (eq. 12a)."""
+    """The NCA loss with all positives of an anchor alike: its mean over all ways to pick them (eq. 12a).
+
+    Positives of the batch within ``positive_margin`` of the anchor count as if they were that far (eq. 12b).
+    """
 
     temperature: float
     include_positive: bool
     reduction: str
+    positive_margin: float = 0.0
 
     def __call__(
         self, anchor: Tensor, points: Tensor, joined: Joined, own: OwnPoints
@@ -35,14 +39,23 @@ class AllPositives:
         scale = 2 / self.temperature
         # -|a - p|^2 / temperature, but for |a|^2, which is the same for all points of an anchor: it cancels.
         squares = _squares(points)
+        length = squares[len(points) - len(anchor) :].unsqueeze(1)  # (B, 1) of the anchors, squared
         bounded = joined.length is not None and -2 * scale >= LOW
         if bounded:
+            length = torch.zeros_like(length)
             squares.add_(1)
         logit = torch.addmm(squares, anchor, points.mT, beta=-scale / 2, alpha=scale)  # (B, P)
         near = logit.gather(1, own.rows)  # (B, R)
+        pulls = None
+        if self.positive_margin:
+            nearest = (length - self.positive_margin).mul_(scale / 2)  # (B, 1)
+            pulls = (near <= nearest) | (own.rows < len(points) - len(anchor))
+            near = near.where(pulls, nearest)
         own.leave_out_(logit, -torch.inf if bounded else lowest(logit))
         weight = own.weight if self.reduction == "mean" else own.weight * own.triplets
         value, of_near, of_far = negative_log_shares(near, logit, weight, self.include_positive, bounded)
+        if pulls is not None:
+            of_near = of_near.mul_(pulls)
         return value, of_far.scatter_(1, own.rows, of_near), -scale
 
 

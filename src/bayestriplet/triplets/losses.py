@@ -68,11 +68,13 @@ def nca_loss(
     temperature: float = 0.3,
     include_positive: bool = True,
     reduction: str = "mean",
+    positive_margin: float = 0.0,
 ) -> Tensor:
     """Negative log share of each positive among itself and the anchor's negatives (docs/method.md, eq. 12).
 
     With e = exp(-squared distance / temperature): -log e_k / (e_k + sum of e over the negatives).
-    Of joined draws all positives of an anchor count alike (eq. 12a).
+    Of joined draws all positives of an anchor count alike (eq. 12a). Those that are items of the batch, and
+    within ``positive_margin`` of the anchor by the squared distance, do not pull (eq. 12b); draws always do.
     ``include_positive=False`` drops e_k from the denominator, as the paper prints it: the loss
     is then unbounded below (docs/experiments.md has what that costs).
 
@@ -83,8 +85,9 @@ def nca_loss(
     check_triplets(triplets)
     check_number("temperature", temperature, above=0)
     check_choice("reduction", reduction, NCA_REDUCTIONS)
+    check_number("positive_margin", positive_margin, least=0)
     if isinstance(triplets, Joined) and triplets.own is not None:
-        return of_joined(triplets, AllPositives(temperature, include_positive, reduction))
+        return of_joined(triplets, AllPositives(temperature, include_positive, reduction, positive_margin))
     mask = triplets.mask
 
     def nca(near: Tensor, far: Tensor) -> Slopes:

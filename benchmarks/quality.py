@@ -122,7 +122,9 @@ def main() -> None:
     parser.add_argument("--pathmnist", type=Path, help="pathmnist.npz; without it only MNIST is used")
     parser.add_argument("--fast", action="store_true", help="a short version, under 20 minutes on 2 cores")
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="some of it")
-    parser.add_argument("--methods", choices=ROWS, nargs="+", default=ROWS, help="some rows of the main tables")
+    parser.add_argument(
+        "--methods", choices=ROWS, nargs="+", default=ROWS, help="some rows of the main tables"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/quality"), help="folder of the runs")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON to write")

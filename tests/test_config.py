@@ -1,7 +1,8 @@
 import pytest
 
-from bayestriplet.config import TrainConfig, make_config, read_toml
+from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.errors import InputError
+from bayestriplet.runs.config_file import read_toml
 from bayestriplet.runs.folder import RunFolder
 
 
@@ -9,6 +10,12 @@ def test_a_config_survives_toml_complete(tmp_path):
     config = make_config({"data": "mnist", "method": "bh", "lr": 0.01, "skip_bad": True}, "test").resolved(10)
     RunFolder(tmp_path).write_config(config)
     assert make_config(read_toml(tmp_path / "config.toml"), "test") == config
+    assert (tmp_path / "config.toml").read_text().startswith("format = 1\n")
+
+
+def test_a_file_of_options_needs_no_format(tmp_path):
+    (tmp_path / "mine.toml").write_text('data = "mnist"')
+    assert read_toml(tmp_path / "mine.toml") == {"data": "mnist"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ SOURCE = Path(bayestriplet.__file__).parent
 # Imports go only downwards in this list; parts on one line do not import each other.
 LAYERS = [
     {"errors"},
-    {"atomic", "checks"},
+    {"atomic", "checks", "priority"},
     {"methods"},
     {"config"},
     {"posterior"},

@@ -1,8 +1,6 @@
 """The options of a training run: one model for the command line, TOML files and the run folder."""
 
 import math
-import tomllib
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -286,13 +284,3 @@ def _in_one_line(error: ValidationError) -> str:
     if first["type"] == "value_error":  # one of the checks above
         return str(first["ctx"]["error"])
     return f"{key}: {first['msg'].lower()}; got {got!r}"
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return the values of a TOML file."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as TOML: {error}") from None

@@ -109,10 +109,11 @@ class Doors:
         }
 
     def of_data(self):
-        from bayestriplet.config import make_config, read_toml
+        from bayestriplet.config import make_config
         from bayestriplet.data.sources import list_vector_data, open_data
         from bayestriplet.model.backbone import _read_state
         from bayestriplet.runs.comparison_folder import ComparisonFolder
+        from bayestriplet.runs.config_file import read_toml
 
         def vectors(path):
             return list_vector_data(f"vectors:{path}")

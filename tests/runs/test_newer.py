@@ -40,6 +40,7 @@ def newer(digits_run, tmp_path_factory):
     next(one for one in model.metadata_props if one.key == "format").value = "99"
     onnx.save(model, run.encoder)
     run.results.write_text(json.dumps({**json.loads(run.results.read_text()), "format": 99}))
+    run.config.write_text(run.config.read_text().replace("format = 1\n", "format = 99\n"))
     torch.save({"global_step": 1, "bayestriplet_format": 99}, run.checkpoint)
     return run
 
@@ -54,6 +55,7 @@ def newer(digits_run, tmp_path_factory):
         ("taught.safetensors", lambda run: Taught.load(run.taught)),
         ("encoder.onnx", OnnxEncoder.open),
         ("results.json", RunFolder.read_results),
+        ("config.toml", RunFolder.read_config),
         ("last.ckpt", read_step),
     ],
 )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bayestriplet.api.run import FileName, Run
 from bayestriplet.checks import check_seeds, check_whole
-from bayestriplet.config import TrainConfig, make_config, read_toml
+from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.data.sources import absolute_data
 from bayestriplet.errors import InputError
 from bayestriplet.methods import COMPARED, check_methods
+from bayestriplet.runs.config_file import read_toml
 from bayestriplet.runs.folder import check_begun, check_free
 from bayestriplet.runs.unfreezing import with_frozen_run
 from bayestriplet.training.events import OnEvent, ignore

@@ -3,7 +3,6 @@
 ``python -m bayestriplet.report.projection VECTORS.npy POINTS.npy`` makes one beside the service.
 """
 
-import os
 import sys
 import warnings
 
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 
 from bayestriplet.errors import InputError
 from bayestriplet.evaluation.neighbours import nearest_neighbours
+from bayestriplet.priority import let_others_go_first
 from bayestriplet.report.style import import_drawing
 
-POLITE = 10  # niceness of a map made beside the service: answers come first
 MOST_ITEMS = 5000
 NEIGHBOURS = 15
 
@@ -57,8 +56,7 @@ def project(embeddings: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
 
 def main(vectors: str, points: str) -> None:
     """Read vectors (n, D) from a file and write their positions (n, 2) to another."""
-    if hasattr(os, "nice"):
-        os.nice(POLITE)
+    let_others_go_first()
     np.save(points, project(np.load(vectors, allow_pickle=False), seed=0))
 
 

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from bayestriplet.config import TrainConfig, make_config, read_toml
+from bayestriplet.config import TrainConfig, make_config
 from bayestriplet.errors import InputError
 from bayestriplet.methods import GONE
 from bayestriplet.runs.checksums import record_text, verify
+from bayestriplet.runs.config_file import read_toml, to_toml
 from bayestriplet.runs.lock import is_taken
 
 FORMAT = 1
@@ -65,9 +64,7 @@ class RunFolder:
         return make_config(values, str(self.config))
 
     def write_config(self, config: TrainConfig) -> None:
-        """Write every option that has a value; None has no spelling in TOML and means the default anyway."""
-        values = {key: value for key, value in config.model_dump().items() if value is not None}
-        record_text(self.config, tomli_w.dumps(values))
+        record_text(self.config, to_toml(config))
 
     def write_results(self, results: dict[str, Any]) -> None:
         record_text(self.results, json.dumps({"format": FORMAT, **results}, indent=1) + "\n")

@@ -11,7 +11,7 @@ export BAYESTRIPLET_DATA := $(CURDIR)/.data
 
 demo: $(READY)
 	@rm -rf $(RUN)
-	@echo "Training BUT on MNIST (a ResNet-18 at a quarter of its width, 3,000 steps) ..."
+	@echo "Training BUNCA on MNIST (a ResNet-18 at a quarter of its width, 3,000 steps) ..."
 	@$(BIN)/bayestriplet train mnist --width 0.25 --max-steps 3000 --validate-every 750 --out $(RUN)
 	@echo "Drawing its figures ..."
 	@$(BIN)/bayestriplet figures $(RUN)

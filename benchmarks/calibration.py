@@ -42,8 +42,10 @@ def print_validations(event: Event) -> None:
 
 def train(out: Path, data: str, steps: int, seed: int, without: str | None) -> RunFolder:
     """Return a finished run, trained now if it is not there."""
-    options = {"data": data, "width": 0.25, "max_steps": steps, "validate_every": max(1, steps // 4)}
-    options |= {"seed": seed} | ({} if without is None else {"without": without})
+    options = {"data": data, "method": "but", "width": 0.25, "max_steps": steps}
+    options |= {"validate_every": max(1, steps // 4), "seed": seed} | (
+        {} if without is None else {"without": without}
+    )
     folder = RunFolder(out)
     if not folder.results.is_file():
         run = TrainingRun(make_config(options, "bench"), out, print_validations)

@@ -92,7 +92,13 @@ def compare_steps(blocks: int, steps: int, size: int = 28) -> dict[str, float]:
     turns = TakeTurns(steps, size)
     with tempfile.TemporaryDirectory() as folder:
         config = make_config(
-            {"data": "digits", "size": size, "max_steps": (blocks + 1) * steps, "validate_every": 10**6},
+            {
+                "data": "digits",
+                "method": "but",
+                "size": size,
+                "max_steps": (blocks + 1) * steps,
+                "validate_every": 10**6,
+            },
             "bench",
         )
         fit_with(turns, TrainingRun(config, Path(folder) / "run"))

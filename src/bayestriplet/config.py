@@ -29,7 +29,7 @@ class TrainConfig(BaseModel):
         description="mnist, digits, pathmnist:FILE.npz, crc:FOLDER, omniglot:FOLDER, cub:FOLDER, "
         "vectors:FILE, a folder, or a CSV manifest."
     )
-    method: str = Field("but", description="How triplets are found and compared.")
+    method: str = Field("bunca", description="How triplets are found and compared.")
     recipe: Literal["default", "paper"] = Field("default", description="Values of all options not given.")
     split_by: str | None = Field(
         None,

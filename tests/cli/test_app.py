@@ -172,7 +172,7 @@ def test_evaluate_takes_a_gallery_and_other_data(trained, folder):
     done = run("evaluate", out, *BACKBONE, "--data", folder, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert 0.2 < found["retrieval"]["but"]["recall@1"]["value"] <= 1
+    assert 0.2 < found["retrieval"]["bunca"]["recall@1"]["value"] <= 1
     assert found["probabilities"] is None  # other data than the run's own
 
 

@@ -60,7 +60,7 @@ def test_items_of_other_groups_are_measured_in_every_gallery_that_has_own_ones(b
     assert [apart.gallery.name, *apart.galleries] == [AMONG, AMONG + OTHERS, AGAINST]
     assert apart.galleries[AGAINST].title.endswith(" training items, other groups only")
     for one in (found, apart):
-        assert set(one.retrieval) == {"but", "untrained", "raw pixels"}
+        assert set(one.retrieval) == {"bunca", "untrained", "raw pixels"}
         assert all(set(other.rows) == set(one.retrieval) for other in one.galleries.values())
 
 
@@ -71,7 +71,7 @@ def test_the_figures_of_every_gallery_are_those_of_loops(by_item):
     test, train = (images.indices(split) for split in ("test", "train"))
     nobody = np.full(len(images), "")
     embeddings = {
-        "but": lambda rows: measured.vectors(ItemSet(images, rows, images.labels[rows])),
+        "bunca": lambda rows: measured.vectors(ItemSet(images, rows, images.labels[rows])),
         "raw pixels": lambda rows: raw_pixels(images, rows),
     }
     for name, one in {found.gallery.name: found.gallery, **found.galleries}.items():
@@ -152,7 +152,7 @@ def test_the_gallery_that_is_asked_for_comes_first_and_the_others_follow(by_item
     assert set(whole["galleries"]) == {
         f"against the validation items{OTHERS}", AMONG, AMONG + OTHERS, AGAINST, AGAINST + OTHERS
     }  # fmt: skip
-    assert whole["galleries"][AMONG]["rows"]["but"] == found.to_json()["galleries"][AMONG]["rows"]["but"]
+    assert whole["galleries"][AMONG]["rows"]["bunca"] == found.to_json()["galleries"][AMONG]["rows"]["bunca"]
     assert {"queries", "items", "dropped", "resampled", "units"} < set(whole["gallery"])
 
 

@@ -110,7 +110,7 @@ def test_vectors_are_those_of_the_head_on_the_features_of_onnx_runtime(run, phot
 
 
 def test_a_run_is_measured_drawn_and_searched(run, photos, monkeypatch):
-    assert set(run.evaluate().retrieval) == {"but", "frozen features", "raw pixels"}
+    assert set(run.evaluate().retrieval) == {"bunca", "frozen features", "raw pixels"}
     assert "retrieval.png" in run.figures().paths
     query = photos / "b" / "3.png"
     found = run.search(query, k=1)
@@ -263,7 +263,7 @@ def test_every_form_of_input_gives_the_same_vectors(form, photos, tmp_path):
     expected = features_of(plain, pixels) @ head["weight"].T + head["bias"]
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(run.encode(list(pixels)), expected, atol=0.02 if "kind" in form else 1e-4)
-    assert run.evaluate().retrieval["but"]
+    assert run.evaluate().retrieval["bunca"]
 
 
 def config_of(file, **given):

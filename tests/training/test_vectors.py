@@ -59,7 +59,7 @@ def test_a_head_is_trained_on_vectors(run, data):
     assert (config.data, config.backbone, config.freeze, config.head) == (data, "vectors", True, "linear")
     assert (info.backbone, info.inputs, info.source, info.head) == ("vectors", 64, "pixels", "linear")
     assert run.results["input"] == "vectors of length 64, from pixels"
-    assert set(run.results["test"]) == {"but", "vectors as given"}
+    assert set(run.results["test"]) == {"bunca", "vectors as given"}
     names = ("posterior.safetensors", "predictive.safetensors", "encoder.onnx", "splits.csv", "metrics.csv")
     assert all((run.path / name).is_file() for name in names)
     rows = (run.path / "splits.csv").read_text().splitlines()
@@ -116,7 +116,7 @@ def test_a_linear_head_begins_at_the_principal_components_of_the_training_vector
     found = begun.encode(given["test"].astype(np.float32))
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-3)  # whatever the signs
     labels = images.labels[images.indices("test")]
-    shown = begun.results["test"]["but"]["recall@1"]["value"]
+    shown = begun.results["test"]["bunca"]["recall@1"]["value"]
     assert shown == pytest.approx(bt.recall_at_k(expected, labels, (1,))[1])
     head = load_encoder(begun.folder.model).head
     with torch.no_grad():
@@ -149,7 +149,7 @@ def test_an_mlp_head_begins_at_random_and_more_dimensions_than_vectors_can_be_as
 
 def test_evaluate_measures_it_on_its_own_and_on_other_vectors(run, files):
     found = run.evaluate()
-    assert set(found.retrieval) == {"but", "vectors as given"}
+    assert set(found.retrieval) == {"bunca", "vectors as given"}
     assert found.probabilities["posterior"].accuracy.value > 0.8
     other = write_npz(files / "other.npz", 12)
     done = call("evaluate", run.path, "--data", other, "--split", "all", "--gallery", "train")
@@ -169,7 +169,7 @@ def test_it_is_split_by_what_is_asked_for(data, files, split_by):
     rows = [line.split(",") for line in (run.path / "splits.csv").read_text().splitlines()[1:]]
     column = {"group": 3, "class": 1}[split_by]
     assert len({(row[column], row[2]) for row in rows}) == {"group": 30, "class": 10}[split_by]
-    assert run.evaluate().retrieval["but"]["recall@1"].value > 0.3
+    assert run.evaluate().retrieval["bunca"]["recall@1"].value > 0.3
 
 
 def test_compare_trains_methods_on_vectors(data, files):

@@ -230,7 +230,7 @@ class Run:
         """Measure retrieval, probabilities and novelty, as ``bayestriplet evaluate`` does.
 
         >>> found = run.evaluate()
-        >>> 0 <= found.retrieval["but"]["recall@1"].value <= 1
+        >>> 0 <= found.retrieval["bunca"]["recall@1"].value <= 1
         True
         """
         from bayestriplet.evaluation.evaluator import Evaluator

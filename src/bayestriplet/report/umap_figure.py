@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-MOST_NAMES = 50  # names that are tried
+MOST_NAMES = 50
+MOST_TRIED = 300  # names of many classes that a place is looked for
+COVERED = 2, 1e-3  # points that a name of many may hide, and the share of all points, if that is more
 WIDEST_KEY = 1.9  # inches of a name in the legend
 
 
@@ -30,7 +32,7 @@ def umap_figure(
 ) -> "Figure":
     """Draw positions (n, 2) with one colour per class and its name at the median of its items."""
     present = np.unique(labels)
-    named = present[:: -(-len(present) // MOST_NAMES)]  # evenly spread where there are many
+    named = present[:: -(-len(present) // MOST_TRIED)]  # evenly spread where there are many
     words, note = drawable_names([names[k] for k in named], named.tolist())
     if len(present) > MANY:
         note = f"{len(present):,} classes, named where there is room. {note}".rstrip()
@@ -46,7 +48,11 @@ def umap_figure(
         spine.set_color("#C4C4C4")
     if len(present) <= MANY:
         _add_legend(axes, words, list(styles.values()))
-    _add_names(axes, [positions[labels == k] for k in named], words)
+    items = [positions[labels == k] for k in named]
+    if len(present) <= MANY:
+        _add_names(axes, items, words)
+    else:
+        _add_names_beside(axes, items, words, positions)
     return figure
 
 
@@ -89,30 +95,68 @@ def _add_names(axes: "Axes", items: list[NDArray[np.float32]], names: list[str])
 
     Names are moved apart where they would overlap, with a line back.
     """
-    effects = import_drawing("matplotlib.patheffects")
-    few = len(names) <= MANY
-    size, weight, width = (NORMAL, "bold", 1.5) if few else (SMALL, "normal", 1.1)  # inches
     line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
+    texts = _write_names(axes, items, names, 1.5, NORMAL, "bold", arrowprops=line)
+    for text, own_items in zip(texts, items, strict=True):
+        _uncover(axes, text, own_items)
+    _move_apart(axes, texts)
+
+
+def _write_names(
+    axes: "Axes", items: list[NDArray[np.float32]], names: list[str], width: float, size: float, weight: str,
+    **more: Any,
+) -> list["Text"]:  # fmt: skip
+    """Write names at the medians of their items, and settle the layout that their places depend on."""
+    effects = import_drawing("matplotlib.patheffects")
     halo = [effects.withStroke(linewidth=3, foreground="white")]
-    texts = []
+    texts: list[Text] = []
     for name, own_items in zip(names, items, strict=True):
         place = np.median(own_items, axis=0).tolist()
         own = weight if families_for(name) == [MAIN] else "normal"  # other fonts may have no bold letters
         texts.append(
             axes.annotate(
                 fit(name, width, size, weight=own), place, place, ha="center", va="center", size=size,
-                weight=own, color=INK, path_effects=halo, arrowprops=line,
+                weight=own, color=INK, path_effects=halo, **more,
             )
         )  # fmt: skip
     figure: Any = axes.figure
     use_fonts(figure)
-    figure.draw_without_rendering()  # settles the layout, which the places depend on
+    figure.draw_without_rendering()
     figure.set_layout_engine("none")
+    return texts
+
+
+def _add_names_beside(
+    axes: "Axes", items: list[NDArray[np.float32]], names: list[str], positions: NDArray[np.float32]
+) -> None:
+    """Write the names of many classes beside their items, where that hides next to nothing."""
+    extent = import_drawing("matplotlib.text").Text.get_window_extent
+    texts = _write_names(axes, items, names, 1.1, SMALL, "normal")
+    points, frame = axes.transData.transform(positions), axes.get_window_extent()
+    low, high = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
+    most = max(COVERED[0], COVERED[1] * len(points))
+    taken = np.zeros((0, 2, 2))  # (names so far, lower left and upper right, 2)
     for text, own_items in zip(texts, items, strict=True):
-        _uncover(axes, text, own_items)
-    _move_apart(axes, texts)
-    if not few:
-        _take_out_overlapping(texts)
+        half = np.array([extent(text).width + 4, extent(text).height]) / 2
+        places = _places_beside(axes.transData.transform(own_items), half)  # (4, 2)
+        inside = ((places - half >= low) & (places + half <= high)).all(axis=1)
+        overlap = (places[:, None] - half < taken[:, 1]) & (places[:, None] + half > taken[:, 0])  # (4, n, 2)
+        free = inside & ~np.any(np.all(overlap, axis=2), axis=1)
+        hidden = (np.abs(points - places[:, None]) <= half).all(axis=2).sum(axis=1)
+        best = int(np.where(free, hidden, len(points) + 1).argmin())
+        if len(taken) == MOST_NAMES or not free[best] or hidden[best] > most:
+            text.remove()
+            continue
+        taken = np.concatenate([taken, np.stack([places[best] - half, places[best] + half])[None]])
+        x, y = axes.transData.inverted().transform(places[best])
+        text.set_position((x, y))
+
+
+def _places_beside(points: NDArray[np.float64], half: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the centres of a name above, below, right and left of most of its points (n, 2)."""
+    low, high = np.quantile(points, 0.1, axis=0), np.quantile(points, 0.9, axis=0)
+    middle, away = (low + high) / 2, (high - low) / 2 + half + 3
+    return middle + np.array([[0, 1], [0, -1], [1, 0], [-1, 0]]) * away
 
 
 def _uncover(axes: "Axes", text: "Text", items: NDArray[np.float32]) -> None:
@@ -155,15 +199,3 @@ def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:
         arrow = getattr(text, "arrow_patch", None)
         if arrow is not None and np.abs(new - old).max() < 12:
             arrow.set_visible(False)
-
-
-def _take_out_overlapping(texts: "Sequence[Text]") -> None:
-    """Remove texts until none overlaps another, first those that overlap most others."""
-    extent = import_drawing("matplotlib.text").Text.get_window_extent
-    boxes = [extent(text) for text in texts]
-    overlap = np.array([[a.overlaps(b) for b in boxes] for a in boxes])
-    np.fill_diagonal(overlap, False)
-    while overlap.any():
-        worst = int(overlap.sum(0).argmax())
-        overlap[worst] = overlap[:, worst] = False
-        texts[worst].remove()

@@ -60,7 +60,7 @@ class Run:
         """Every option it was trained with.
 
         >>> run.config.method, run.config.dim
-        ('but', 8)
+        ('bunca', 8)
         """
         return self.folder.read_config()
 

@@ -38,12 +38,12 @@ def train(
         resume: the folder of a run that was stopped, to go on with it; a backbone that is code,
             package:factory, is run only if it is given here again.
         on_event: called with every step, validation, phase and warning; ``print`` will do.
-        **options: every option of ``bayestriplet train``, with underscores: method="bunca", max_steps=500.
+        **options: every option of ``bayestriplet train``, with underscores: method="proxy-nca", max_steps=500.
 
     With ``devices`` above 1 the script is started once per process, as Lightning does; only the first
     returns.
 
-    >>> run = bt.train("photos", out="runs/more", method="bunca", width=0.25, dim=8, max_steps=20)
+    >>> run = bt.train("photos", out="runs/more", width=0.25, dim=8, max_steps=20)
     >>> run.results["status"], run.classes
     ('finished', ('0', '1', '2'))
 

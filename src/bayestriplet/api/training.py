@@ -38,7 +38,7 @@ def train(
         resume: the folder of a run that was stopped, to go on with it; a backbone that is code,
             package:factory, is run only if it is given here again.
         on_event: called with every step, validation, phase and warning; ``print`` will do.
-        **options: every option of ``bayestriplet train``, with underscores: method="proxy-nca", max_steps=500.
+        **options: every option of ``bayestriplet train``, with underscores: method="nca", max_steps=500.
 
     With ``devices`` above 1 the script is started once per process, as Lightning does; only the first
     returns.

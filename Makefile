@@ -22,7 +22,7 @@ demo: $(READY)
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet evaluate $(RUN) --gallery train    # look for neighbours among the training images"
 	@echo "  BAYESTRIPLET_DATA=.data $(BIN)/bayestriplet train mnist --method bh --width 0.25 --max-steps 3000 --out runs/bh    # another method"
 	@echo "  $(BIN)/bayestriplet search $(RUN) docs/images/letter.png    # what is no digit"
-	@echo "  $(BIN)/bayestriplet train FOLDER --out runs/mine    # your own images, a subfolder a class"
+	@echo "  $(BIN)/bayestriplet train FOLDER --out runs/mine    # your own images, one subfolder per class"
 	@echo "  $(BIN)/bayestriplet serve $(RUN)    # the search page, at http://127.0.0.1:8000"
 
 # FOLDER=photos: the same way on a folder of your own images, one subfolder per class.

@@ -1,4 +1,4 @@
-"""Folders of images: a subfolder a class, below train, val and test or not, with or without slide folders."""
+"""Folders of images: one subfolder per class, below train, val and test or not, with slide folders or not."""
 
 import os
 from collections.abc import Sequence

@@ -161,7 +161,7 @@ def check_name(name: str) -> str:
         return name
     raise InputError(
         f"there is no data set {name!r}{nearest(name, SOURCES)} (named sets: {', '.join(SOURCES)}; "
-        f"or the path of a folder with a subfolder a class, of a .csv manifest or of an .npz file, "
+        f"or the path of a folder with one subfolder per class, of a .csv manifest or of an .npz file, "
         f"or vectors:FILE)"
     )
 

@@ -46,7 +46,7 @@ MOST_CLASSES = 30  # in classes.png
 SHOWS = {
     "umap.png": "UMAP of the embeddings, one colour and one name per class",
     "retrieval.png": "queries and their ten nearest neighbours, wrong ones framed and crossed",
-    "curves.png": "loss, active triplets and validation Recall@1 over the steps",
+    "curves.png": "loss and validation Recall@1 over the steps, and active triplets where there are some",
     "classes.png": "confusion of nearest neighbours beside distances of the class posteriors",
     "reliability.png": "how often a confidence is right, and accuracy if only confident items are answered",
 }

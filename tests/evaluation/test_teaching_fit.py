@@ -7,7 +7,14 @@ import torch
 from bayestriplet import ClassPosterior
 from bayestriplet.evaluation.embeddings import Embedded
 from bayestriplet.evaluation.predictive_of import fit_predictive
-from bayestriplet.evaluation.teaching_fit import SHARE, Episode, Odds, fit_teaching, pooled_statistics
+from bayestriplet.evaluation.teaching_fit import (
+    SHARE,
+    Episode,
+    Odds,
+    fit_teaching,
+    pooled_statistics,
+    usual_share,
+)
 from bayestriplet.runs.statistics import Statistics
 from bayestriplet.runs.teaching import NewClasses, Teaching
 
@@ -50,7 +57,18 @@ def test_wider_held_out_classes_give_a_wider_prior_and_the_file_keeps_everything
 def test_without_held_out_classes_the_constants_hold_and_nothing_is_said_to_be_measured():
     found = fitted(1.0, new_classes=2)[0]  # two are too few
     assert found.new == NewClasses()
-    assert (found.evidence.auroc, found.background.share) == (None, SHARE)
+    assert found.evidence.auroc is None
+    plain = -found.explained
+    surprise = found.background.surprise(found.validation.astype(float), fitted(1.0, 2)[1].temperature)
+    assert found.background.share == pytest.approx(usual_share(plain, surprise))
+
+
+def test_the_background_counts_by_how_far_it_moves_held_out_items_beside_the_plain_score():
+    plain = np.linspace(0.0, 10.0, 101)  # from its median to its 99% quantile are 4.9
+    assert usual_share(plain, np.linspace(0.0, 10.0, 101)) == pytest.approx(SHARE)
+    assert usual_share(plain / 4, np.linspace(0.0, 10.0, 101)) == pytest.approx(SHARE / 4)
+    assert usual_share(plain + 7, np.linspace(-5.0, -3.0, 101)) == 1.0  # never more than the whole of it
+    assert usual_share(plain, np.ones(101)) == usual_share(np.empty(0), np.empty(0)) == 0.0
 
 
 def test_the_loss_that_is_least_is_that_of_the_probabilities_but_for_what_old_items_lose_among_old_classes():

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.evaluation.calibration import auroc
 from bayestriplet.evaluation.embeddings import Embedded
-from bayestriplet.runs.background import Background
+from bayestriplet.runs.background import TAIL, Background
 from bayestriplet.runs.lessons import contrast_of, new_scale
 from bayestriplet.runs.predictive import Predictive
 from bayestriplet.runs.statistics import Prior, Statistics
@@ -20,7 +20,8 @@ WAYS = 20  # classes of an episode, at most
 EPISODES = 2  # per number of examples
 FEWEST = 4  # held-out classes to fit anything on
 QUERIES = 300  # items of an episode
-SHARE, SHARES = 0.5, (0.0, 0.25, 0.5, 0.75, 1.0)  # of the background: without held-out classes, and with
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the background that are tried on held-out classes
+SHARE = 0.3  # without them: how far the background moves held-out items, as a part of how far the score does
 WIDENING = (0.5, 1.0, 2.0, 4.0, 8.0)
 WEIGHT = (3.0, 10.0, 30.0, 100.0)
 OFFSET = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -51,8 +52,9 @@ def fit_teaching(predictive: Predictive, train: Embedded, known: Embedded, new: 
     if (episodes := draw_episodes(predictive, new)) and len(base.labels):
         some = base.take(spread_rows(len(base.labels), QUERIES))
         found = fit_new_classes(predictive, prior, chosen["memory"], some, episodes)
-    background = Background.of(statistics, chosen["floor"], SHARE)
+    background = Background.of(statistics, chosen["floor"], 0.0)
     of_known, of_new = (_Scores.of(predictive, background, items) for items in (known, new))
+    background = replace(background, share=usual_share(of_known.plain, of_known.surprise))
     background = background.with_tail(of_known.surprise)
     background, score = _choose_share(background, of_known, of_new, len(np.unique(new.labels)))
     held_out = background.score(of_known.plain, of_known.surprise)
@@ -174,6 +176,18 @@ class _Scores:
             return cls(np.empty(0), np.empty(0))
         surprise = background.surprise(items.vectors.astype(np.float64), predictive.temperature)
         return cls(predictive.novelty_scores(items.vectors), surprise)
+
+
+def usual_share(plain: Floats, surprise: Floats) -> float:
+    """Return the share of the background for held-out items with these plain scores and surprises (V,).
+
+    Where classes are read as wide, the plain score says little in numbers. The share shrinks with it, or the
+    background would outweigh what it is compared with.
+    """
+    if not len(plain):
+        return 0.0
+    far, near = (float(np.quantile(one, TAIL) - np.median(one)) for one in (plain, surprise))
+    return min(1.0, SHARE * far / near) if near > 0 else 0.0
 
 
 def _choose_share(

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from bayestriplet import priority
+
 torch.set_num_threads(1)
+priority.NICE = 0  # a command that is called in this process would lower its priority for good
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 from tests.chaos.commands import BACKBONE, environment, run
+from tests.chaos.kept_doors import KeptDoors, prepare_kept
 from tests.service.servers import make_form
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".tif": "TIFF", ".bmp": "BMP", ".webp": "WEBP", ".jp2": "JPEG2000"}
@@ -41,6 +42,7 @@ class Doors:
         self.folder, self.run = folder, folder / "run"
         self.host, _, self.port = address.rpartition(":")
         self.right = None
+        self.kept = KeptDoors(folder, WrongAnswerError)
 
     def list(self):
         """Every door: its share, the file that is damaged, whether a checksum tells, and what opens it.
@@ -59,9 +61,10 @@ class Doors:
             rows.append((name, 2, self.folder / "data" / name, False, read))
         for path in sorted((self.folder / "images").rglob("image.*")):
             rows.append((f"data check {path.suffix}", 3, path, False, self.check))
+            rows.append((f"index {path.suffix}", 1, path, False, self.read_set))
             rows.append((f"search {path.suffix}", 3, path, False, self.search))
             rows.append((f"service {path.suffix}", 3, path, False, self.serve))
-        return rows + self.of_tables()
+        return rows + self.kept.list() + self.of_tables()
 
     def of_tables(self):
         """The files of indexes: each answer is compared with that of the undamaged table."""
@@ -140,6 +143,14 @@ class Doors:
         if examined.bad:
             raise DataError(examined.bad[0][1])
 
+    def read_set(self, _):
+        """Read the pictures as ``index`` does."""
+        from bayestriplet.retrieval.encoder import OnnxEncoder
+        from bayestriplet.retrieval.opening import open_set, read_parts
+
+        for _part in read_parts(open_set(OnnxEncoder.open(self.run), str(self.folder / "images")), "", None):
+            continue
+
     def search(self, path):
         from bayestriplet.retrieval.encoder import OnnxEncoder
         from bayestriplet.retrieval.queries import read_files
@@ -194,6 +205,7 @@ def prepare(folder, made):
     from tests.data.vector_samples import write_npz
 
     _prepare_runs(folder, made)
+    prepare_kept(folder, made)
     for suffix, kind in FORMATS.items():
         place = folder / "images" / CLASSES[suffix]
         place.mkdir(parents=True, exist_ok=True)

@@ -66,10 +66,9 @@ def open_damaged(folder, address, seed, first, count):
     warnings.simplefilter("ignore")
     doors = Doors(folder, address)
     rows = doors.list()
-    doors.index(None)  # what is right
     shares = np.array([row[1] for row in rows], float)
     originals, ran = {row[2]: row[2].read_bytes() for row in rows}, []
-    for name, _, path, _, door in rows if first == 0 else ():
+    for name, _, path, _, door in rows:  # which also says what is right
         try:  # a door that refuses the file as it was would prove nothing
             door(path)
         except Exception as error:
@@ -145,7 +144,7 @@ def _go_on(found, folder, made, about):
     if len(lines) > 2 * len(ended):  # the last one has ended its process
         kind = "hang" if done.returncode == -signal.SIGALRM else f"ended by {-done.returncode}"
         _count(found, {**lines[-1], "what": kind}, kind)
-        for name in ("run", "old", "images", "data", "milvus.db"):
+        for name in ("run", "old", "images", "data", "kept", "milvus.db"):
             shutil.rmtree(folder / name, ignore_errors=True)
         prepare(folder, made)
     return lines[-1]["number"] + 1

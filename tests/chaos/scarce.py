@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from tests.chaos.commands import BACKBONE, COMMAND, OPTIONS, environment, error_of, run
+from tests.chaos.runs import Made, make_run
 
 STEPS = ("--max-steps", "40", "--validate-every", "10")
 ROOM = """
@@ -163,6 +164,13 @@ def kill_worker(folder, pictures):
     )
 
 
+def resume_read_only(run_folder):
+    """Go on with a run on a disk that has become read-only: nothing beside the line, from no thread."""
+    words = ("train", "--resume", run_folder, "--backbone", BACKBONE)
+    script = read_only_script(Made(run_folder, None), *words)
+    return error_of(inside(script)).rpartition(": ")[2]
+
+
 def lose_image(folder, pictures):
     """Remove an image while a training reads the files anew in every epoch."""
     lost = next((pictures / "cat").glob("*.png"))
@@ -175,7 +183,6 @@ def lose_image(folder, pictures):
 def measure(folder, seed, sizes=("60k", "100k", "130k", "150k", "170k"), megabytes=(1500, 4000)):
     """All of it, as figures."""
     del seed
-    from tests.chaos.runs import make_run
     from tests.data.pictures import make_folder
 
     made = make_run(folder / "made")
@@ -189,5 +196,7 @@ def measure(folder, seed, sizes=("60k", "100k", "130k", "150k", "170k"), megabyt
         out["read_only"] = read_only(made)
     out["little_memory"] = little_memory(folder, made, megabytes)
     out["killed_worker"] = kill_worker(folder, pictures)
+    if out["mounts"]:
+        out["read_only"]["resume"] = resume_read_only(folder / "worker")
     out["vanished_image"] = lose_image(folder, pictures)
     return out

@@ -52,12 +52,14 @@ def test_want_of_memory_is_one_line(copied, tmp_path):
     assert set(found.values()) == {"Error: there is not enough memory for this: free some, or ask for less"}
 
 
-def test_a_data_worker_that_is_killed_is_one_line(tmp_path):
+def test_a_data_worker_that_is_killed_is_one_line_and_so_is_a_disk_that_became_read_only(tmp_path):
     from tests.data.pictures import make_folder
 
     pictures = make_folder(tmp_path / "pictures", {"cat": 20, "dog": 20})
     line = scarce.kill_worker(tmp_path, pictures)
     assert line.startswith("Error: a process that loads images was killed; fewer --workers need less memory")
+    if scarce.can_mount():
+        assert scarce.resume_read_only(tmp_path / "worker") == "Read-only file system"
 
 
 def test_clients_of_every_kind_are_answered_while_the_index_grows(copied, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from bayestriplet import priority
 from bayestriplet.cli import app
 from tests.data.test_images import png_header
 from tests.retrieval.test_encoder import make_run
@@ -99,6 +100,16 @@ def test_index_says_what_it_did_and_what_to_do_next(digits_run, call, tmp_path):
         "0, 10 of 10 neighbours"
         in call("search", run, tmp_path / "scans" / "0" / "0.png", "--store", store)[1]
     )
+
+
+def test_index_gives_way_to_a_server_and_search_does_not(indexed, query, call, monkeypatch):
+    given, own = [], os.getpriority(os.PRIO_PROCESS, 0)
+    monkeypatch.setattr(os, "setpriority", lambda *about: given.append(about))
+    assert call("search", indexed, query)[0] == 0
+    assert given == []
+    monkeypatch.setattr(priority, "NICE", 19)
+    assert call("index", indexed, "digits", "--split", "test")[0] == 0
+    assert given == [(os.PRIO_PROCESS, 0, max(own, 19))]
 
 
 def test_index_says_which_set_was_updated_and_what_became_of_its_folder(digits_run, call, tmp_path):

@@ -1,3 +1,4 @@
+import json
 import os
 import pickle
 import subprocess
@@ -152,6 +153,28 @@ def test_a_damaged_folder_is_made_anew(root, cache, name, content):
     for _ in range(2):
         np.testing.assert_array_equal(open_data(str(root), cache=cache).read(range(24)), wanted)
     assert [path.name for path in cache.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("name", ["pixels.npy", "inspections.json"])
+def test_a_single_flipped_bit_of_what_is_kept_is_noticed(root, cache, name):
+    wanted = open_data(str(root), cache=cache).read(range(24))
+    (folder,) = cache.iterdir()
+    whole = (folder / name).read_bytes()
+    for place in (20, len(whole) // 2, len(whole) - 1):
+        content = bytearray(whole)
+        content[place] ^= 1
+        (folder / name).write_bytes(content)
+        np.testing.assert_array_equal(open_data(str(root), cache=cache).read(range(24)), wanted)
+        assert (folder / name).read_bytes() == whole
+
+
+def test_what_an_earlier_version_kept_is_made_anew(root, cache):
+    wanted = open_data(str(root), cache=cache).read(range(24))
+    (folder,) = cache.iterdir()
+    whole = (folder / "inspections.json").read_text()
+    (folder / "inspections.json").write_text(json.loads(whole)["rows"])
+    np.testing.assert_array_equal(open_data(str(root), cache=cache).read(range(24)), wanted)
+    assert (folder / "inspections.json").read_text() == whole
 
 
 def test_sets_in_memory_are_not_kept(cache):

@@ -68,6 +68,23 @@ def test_kept_places_are_found_again_for_the_same_version_and_items_only(tmp_pat
     assert plain.load(tmp_path / "maps") is None
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(10, 99), (8, 1 << 5), (6, 255)],  # an unknown compression, patched data, a later version of zip
+)
+def test_damaged_places_are_computed_anew(tmp_path, place, value):
+    sample = make_sample(12)
+    plain = Places.along_principal_axes("v", sample)
+    plain.placed(plain.points * 2, "umap").save(tmp_path)
+    (kept,) = tmp_path.iterdir()
+    content = bytearray(kept.read_bytes())
+    for start in (content.index(b"PK\1\2"), content.rindex(b"PK\1\2")):  # members of the central directory
+        content[start + place] = value
+    kept.write_bytes(content)
+    assert plain.load(tmp_path) is None
+    assert MapMaker(tmp_path).begin("v", sample).way == "pca"
+
+
 def test_places_that_cannot_be_kept_do_no_harm(tmp_path):
     (tmp_path / "maps").write_text("a file in the way")
     Places.along_principal_axes("1", make_sample(3)).save(tmp_path / "maps")

@@ -120,6 +120,49 @@ def test_features_that_were_stopped_go_on_and_are_the_same(photos, weights, view
     assert {path.suffix for path in (cache / "features").iterdir() if path.is_file()} <= {".lock"}
 
 
+@pytest.mark.parametrize("place", [20, 5000, -1])
+def test_damaged_features_are_computed_anew(photos, weights, cache, place):
+    images, encoder = open_data(str(photos), size=32), encoder_of(weights)
+    wanted = np.array(with_features(encoder, images, 1).features)
+    (path,) = (cache / "features").rglob("features.npy")
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    np.testing.assert_array_equal(with_features(encoder, images, 1).features, wanted)
+    path.with_name("sum.json").write_text('{"crc"')
+    np.testing.assert_array_equal(with_features(encoder, images, 1).features, wanted)
+
+
+@pytest.mark.parametrize("kind", ["rows", "header", "note"])
+def test_features_that_were_damaged_half_way_begin_again(photos, weights, monkeypatch, cache, kind):
+    monkeypatch.setattr(feature_module, "PART", 8)
+    monkeypatch.setattr("bayestriplet.evaluation.embeddings.BATCH", 8)
+    images, encoder = open_data(str(photos), size=32), encoder_of(weights)
+
+    def stop(_, number, total):
+        if number > total / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        with_features(encoder, images, 1, progress=stop)
+    (path,) = (cache / "features").glob("*.json" if kind == "note" else "*.partial")
+    content = bytearray(path.read_bytes())
+    content[{"rows": 3000, "header": 30, "note": 1}[kind]] ^= 4
+    path.write_bytes(content)
+    found = with_features(encoder, images, 1).features
+    monkeypatch.setenv("BAYESTRIPLET_DATA", str(cache / "other"))
+    np.testing.assert_array_equal(found, with_features(encoder, images, 1).features)
+
+
+def test_features_of_before_there_were_sums_are_read(photos, weights, cache):
+    images, encoder = open_data(str(photos), size=32), encoder_of(weights)
+    wanted, said = np.array(with_features(encoder, images, 1).features), []
+    next((cache / "features").rglob("sum.json")).unlink()
+    found = with_features(encoder, images, 1, progress=lambda *step: said.append(step)).features
+    np.testing.assert_array_equal(found, wanted)
+    assert said == []
+
+
 def test_other_images_or_other_weights_are_other_features(photos, weights, tmp_path, cache):
     images = open_data(str(photos), size=32)
     with_features(encoder_of(weights), images, 1)

@@ -11,6 +11,7 @@ from bayestriplet.cli import panels
 from bayestriplet.cli.arguments import FollowLinks, Run, SkipBad, Store
 from bayestriplet.cli.progress import progress_bar
 from bayestriplet.errors import InputError
+from bayestriplet.priority import let_others_go_first
 
 if TYPE_CHECKING:
     from bayestriplet.retrieval.index import Index
@@ -63,6 +64,7 @@ def index(
     """Make images searchable. Again: add new ones, replace changed ones, remove those that are gone."""
     _check(images, bool(remove), purge, split is not None or name is not None or skip_bad or follow_links)
     conditions = _parse_conditions(remove or [])
+    let_others_go_first()  # a server may be answering from this index
     with progress_bar() as report:
         from bayestriplet.retrieval.index import Index
 

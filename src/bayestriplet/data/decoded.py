@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 import warnings
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayestriplet.atomic import replacing
 from bayestriplet.data.dataset import LabelledImages
+from bayestriplet.data.digests import crc_of
 from bayestriplet.data.files import BATCH, Examined, examine, inspect_all
 from bayestriplet.data.images import Inspection
 from bayestriplet.data.listing import Listing
@@ -28,6 +30,8 @@ SHARE = 0.5  # of the free disk that they may take
 PATIENCE, PAUSE = 2.0, 0.02  # seconds that another process gets to put its folder in place, between looks
 
 Kept = tuple[list[Inspection], NDArray[np.uint8]]
+_known: dict[Path, tuple[int, ...]] = {}
+"""What was verified in this process: size, time and number of a file, and its sum."""
 
 
 class _MadeMeanwhileError(Exception):
@@ -108,8 +112,7 @@ def _write(folder: Path, images: LabelledImages, found: list[Inspection], progre
     try:
         with replacing(folder, folder=True) as partial:
             _decode_into(partial / "pixels.npy", images, progress)
-            rows = json.dumps([astuple(one) for one in found])
-            (partial / "inspections.json").write_text(rows, encoding="utf-8")
+            _write_rows(partial, found)
             if _read(folder) is not None:
                 raise _MadeMeanwhileError
     except _MadeMeanwhileError:
@@ -136,14 +139,36 @@ def _decode_into(path: Path, images: LabelledImages, progress: Progress | None) 
     out.flush()
 
 
+def _write_rows(folder: Path, found: list[Inspection]) -> None:
+    """Write what is known of the files, with checksums of that and of the pixels."""
+    rows = json.dumps([astuple(one) for one in found])
+    sums = {"rows_crc": zlib.crc32(rows.encode()), "pixels_crc": crc_of(folder / "pixels.npy")}
+    (folder / "inspections.json").write_text(json.dumps({**sums, "rows": rows}), encoding="utf-8")
+
+
 def _read(folder: Path) -> Kept | None:
-    """Return what a folder holds; None if there is none, or not a whole one."""
+    """Return what a folder holds; None if there is none, or not as it was written."""
     try:
-        rows = json.loads((folder / "inspections.json").read_text(encoding="utf-8"))
-        found = [Inspection(*row) for row in rows]
+        about = json.loads((folder / "inspections.json").read_text(encoding="utf-8"))
+        if zlib.crc32(about["rows"].encode()) != about["rows_crc"]:
+            return None
+        found = [Inspection(*row) for row in json.loads(about["rows"])]
+        if not _is_whole(folder / "pixels.npy", about["pixels_crc"]):
+            return None
         return found, np.load(folder / "pixels.npy", mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, TypeError, EOFError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, EOFError, RecursionError):
         return None
+
+
+def _is_whole(path: Path, crc: int) -> bool:
+    """Return whether a file has this sum; it is read once in a process, and again after a change."""
+    about = path.stat()
+    seen = about.st_size, about.st_mtime_ns, about.st_ino, crc
+    if _known.get(path) != seen:
+        if crc_of(path) != crc:
+            return False
+        _known[path] = seen
+    return True
 
 
 def _wait_for(folder: Path) -> Kept | None:

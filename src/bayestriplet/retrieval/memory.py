@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayestriplet.atomic import replacing
+from bayestriplet.data.digests import crc_of
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import InputError
 from bayestriplet.retrieval.cells import Cells, spaced
@@ -153,7 +153,7 @@ class Memory:
         if self.cells is not None:
             self.cells.save(folder / "cells.faiss")
             about |= {"breadth": self.cells.breadth, "recall": self.cells.recall}
-        about["checksums"] = {path.name: _checksum(path) for path in sorted(folder.iterdir())}
+        about["checksums"] = {path.name: crc_of(path) for path in sorted(folder.iterdir())}
         (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
     @classmethod
@@ -164,7 +164,7 @@ class Memory:
             about = json.loads((here / "about.json").read_text(encoding="utf-8"))
             if about["format"] != FORMAT:
                 return None
-            if any(_checksum(here / name) != value for name, value in about["checksums"].items()):
+            if any(crc_of(here / name) != value for name, value in about["checksums"].items()):
                 return None
             columns = {field: Column.load(here, field) for field in FIELDS}
             cells = None
@@ -176,12 +176,3 @@ class Memory:
             return cls(key, about["fingerprint"], vectors, columns, cells)
         except Exception:  # whatever a damaged file makes of it: the table is the record
             return None
-
-
-def _checksum(path: Path) -> int:
-    """Return the CRC-32 of a file."""
-    value = 0
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            value = zlib.crc32(part, value)
-    return value

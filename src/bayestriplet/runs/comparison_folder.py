@@ -1,19 +1,24 @@
 """The folder of a comparison: what it is for, what was found, and every run."""
 
 import contextlib
+import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from bayestriplet.atomic import write_text
 from bayestriplet.errors import InputError, reason_of
+from bayestriplet.methods import METHODS
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.lock import is_taken
 
 FORMAT = 1
+RECALLS = ("recall@1", "recall@4", "recall@8", "recall@16")
+REGIMES = ("imbalance", "label_noise")
 ADVICE = "delete it and run the comparison again"
+SUM = "sha256"  # of everything else that a file holds; files of earlier versions have none
 
 
 class ComparisonFolder:
@@ -80,19 +85,50 @@ class ComparisonFolder:
     def read_floors(self, run: str) -> dict[str, dict[str, float]] | None:
         """Return what was measured beside this run's network, if it was."""
         known = _read_json(self.floors) if self.floors.is_file() else {}
-        return known["floors"] if known.get("run") == run else None
+        floors = known.get("floors")
+        return floors if known.get("run") == run and isinstance(floors, dict) else None
 
 
 def _is_whole(summary: Mapping[str, Any]) -> bool:
-    methods = summary.get("methods")
+    """Whether everything is there that tables and figures read; a file without a sum may say anything."""
+    methods, floors, settings = (summary.get(name) for name in ("methods", "floors", "settings"))
     return (
-        isinstance(methods, dict)
+        isinstance(summary.get("data"), str)
+        and isinstance(methods, dict)
         and bool(methods)
+        and methods.keys() <= METHODS.keys()
+        and all(map(_is_method, methods.values()))
+        and isinstance(floors, dict)
+        and all(_has_numbers(scores, RECALLS) for scores in floors.values())
+        and isinstance(settings, dict)
+        and "data" in settings
+        and _has_numbers({name: settings.get(name) or 0 for name in REGIMES}, REGIMES)
+    )
+
+
+def _is_method(entry: Any) -> bool:
+    chosen, seeds = (entry.get("chosen"), entry.get("seeds")) if isinstance(entry, dict) else (None, None)
+    return (
+        isinstance(chosen, dict)
+        and _has_numbers(chosen, chosen)
+        and isinstance(seeds, dict)
+        and bool(seeds)
         and all(
-            isinstance(entry, dict) and entry.get("seeds") and "chosen" in entry for entry in methods.values()
+            _has_numbers(seed, (*RECALLS, "seconds")) and _are_rows(seed.get("learning", []))
+            for seed in seeds.values()
         )
-        and isinstance(summary.get("floors"), dict)
-        and isinstance(summary.get("settings"), dict)
+    )
+
+
+def _has_numbers(values: Any, names: Iterable[str]) -> bool:
+    return isinstance(values, dict) and all(isinstance(values.get(name), int | float) for name in names)
+
+
+def _are_rows(values: Any) -> bool:
+    """Whether these are validations: steps, seconds and recall of each."""
+    return isinstance(values, list) and all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(one, int | float) for one in row)
+        for row in values
     )
 
 
@@ -105,8 +141,15 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: it holds no object; {ADVICE}")
     if found.get("format", FORMAT) != FORMAT:  # settings of version 0.1.0 name none
         raise InputError(f"{path} has format {found['format']!r}; this version reads {FORMAT}")
+    if found.pop(SUM, None) not in (None, _sum_of(found)):
+        raise InputError(f"{path} is damaged: it is not what was written; {ADVICE}")
     return found
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps({"format": FORMAT, **values}, indent=1) + "\n")
+    whole = json.loads(json.dumps({"format": FORMAT, **values}))  # as it will be read
+    write_text(path, json.dumps({**whole, SUM: _sum_of(whole)}, indent=1) + "\n")
+
+
+def _sum_of(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

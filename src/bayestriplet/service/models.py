@@ -131,7 +131,7 @@ SEARCH_FORM = {
                     "image": {
                         "type": "string",
                         "format": "binary",
-                        "description": "PNG, JPEG, TIFF or BMP; at most 32 MB and 64 million pixels.",
+                        "description": "PNG, JPEG, TIFF, BMP, WebP or JPEG 2000; at most 32 MB.",
                     },
                     "item": {"type": "string", "description": "Id of an indexed item."},
                     "replay": {"type": "string", "description": "What an earlier answer gave."},

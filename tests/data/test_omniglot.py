@@ -120,7 +120,7 @@ def test_a_plain_folder_of_such_files_is_read_like_the_set(run, root, tmp_path):
     assert run.index(str(plain)).added > 0
     nearest = run.search(min((plain / "character01").iterdir()), k=2).answers[0].neighbours
     assert [one.distance for one in nearest] == pytest.approx([0, 0], abs=1e-3)
-    assert run.evaluate(str(plain), split="all").retrieval["but"]
+    assert run.evaluate(str(plain), split="all").retrieval["bunca"]
 
 
 def test_the_picture_of_an_indexed_drawing_is_its_file(run):

@@ -86,6 +86,32 @@ def test_a_long_name_leaves_room_for_the_other_examples(server, visit):
     assert max(widths) - min(widths) <= 1
 
 
+WHOLE_PARTS = """
+[...document.querySelectorAll("#enlarged-name, #asked-name, dd")].flatMap((place) =>
+  [...place.childNodes].filter((part) => part.nodeType === Node.TEXT_NODE).map((part) => {
+    const range = document.createRange();
+    range.selectNodeContents(part);
+    const lines = [...range.getClientRects()];
+    return [part.data, lines.length, lines.reduce((sum, line) => sum + line.width, 0) <= place.clientWidth];
+  }))
+"""
+
+
+@pytest.mark.parametrize("size", [None, PHONE], ids=["desktop", "phone"])
+def test_paths_break_between_folders(server, visit, size):
+    page = visit(server.address, **({"size": size} if size else {}))
+    page.locator("#examples button").first.click()
+    page.wait_for_selector("#asked-facts dd")
+    page.wait_for_selector("#results button")
+    page.locator("#results button").first.click()
+    page.wait_for_selector("#enlarged[open]")
+    parts = page.evaluate(WHOLE_PARTS)
+    assert [name for name, _, _ in parts if "/" in name[:-1]] == []
+    assert len([name for name, _, _ in parts if name.endswith("/")]) >= 8
+    assert [name for name, lines, fits in parts if fits and lines > 1 and " " not in name] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_an_answer_is_saved_as_a_table(server, visit, tmp_path):
     page = visit(server.address)
     assert page.is_disabled("#save-csv")

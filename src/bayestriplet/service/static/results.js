@@ -122,9 +122,9 @@ function bar(name, share, first) {
 
 // [up to, word, what it means]
 const BANDS = [
-  [75, "Ordinary", "held-out images are often as novel as this one"],
-  [95, "Somewhat unusual", "few held-out images are as novel"],
-  [99, "Unusual", "hardly any held-out image is as novel; look twice"],
+  [75, "Ordinary", "validation images are often as novel as this one"],
+  [95, "Somewhat unusual", "few validation images are as novel"],
+  [99, "Unusual", "hardly any validation image is as novel; look twice"],
   [Infinity, "Unlike the classes", "the probabilities may mean nothing"],
 ];
 
@@ -134,13 +134,13 @@ function showNovelty(answer) {
   gauge.hidden = answer.novelty === null;
   words.classList.toggle("unlike", answer.unlike);
   if (answer.novelty === null) {
-    words.textContent = "This run has no held-out images to compare with.";
+    words.textContent = "This run has no validation images to compare with.";
     return;
   }
   const [upTo, band, meaning] = BANDS.find(([most]) => answer.novelty <= most);
   const word = upTo === Infinity ? `${band} ${answer.against}` : band;
-  const restsOn = answer.evidence ? ` ${answer.evidence[0].toUpperCase()}${answer.evidence.slice(1)}.` : "";
-  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.${restsOn}`.replaceAll("image", noun().slice(0, -1));
+  const restsOn = answer.evidence ? ` Evidence: ${answer.evidence}.` : "";
+  const text = `more novel than ${answer.novelty.toFixed(1)}% of validation images; ${meaning}.${restsOn}`.replaceAll("image", noun().slice(0, -1));
   words.replaceChildren(make("strong", {}, `${word}: `), text);
   gauge.setAttribute("aria-valuenow", answer.novelty.toFixed(1));
   gauge.setAttribute("aria-valuetext", `${word}: ${text}`);

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import re
+from importlib import resources
 
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
+from bayestriplet.data.images import SUFFIXES
 from tests.service.browsers import PHONE
 from tests.service.servers import HOSTILE, save_scan, wait_until
 
@@ -133,6 +136,14 @@ def test_an_answer_is_saved_as_a_table(server, visit, tmp_path):
         (one["rank"], one["id"], one["label"], one["path"]) for one in answer["neighbours"]
     ]
     assert [float(row["value"]) for row in near] == [one["distance"] for one in answer["neighbours"]]
+
+
+def test_the_page_offers_every_kind_of_image_that_is_read():
+    page = resources.files("bayestriplet.service").joinpath("static", "page.html").read_text()
+    offered = re.findall(r'accept="([^"]+)"', page)
+    assert len(offered) == 2
+    for kinds in offered:
+        assert set(SUFFIXES) <= set(kinds.split(","))
 
 
 def test_what_a_spreadsheet_would_run_stays_text(server, visit):

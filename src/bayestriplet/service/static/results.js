@@ -1,6 +1,6 @@
 // What a search found: the grid, the bars, the gauge.
 
-import { byId, make, show } from "./element.js";
+import { breakable, byId, make, show } from "./element.js";
 import { enlarge } from "./enlarge.js";
 import { havePictures, noun, tile } from "./pictures.js";
 
@@ -73,7 +73,7 @@ function card(one, compared, onOpen) {
     { type: "button", class: known ? (match ? "match" : "mismatch") : "", "aria-label": spoken, title: one.path || one.id,
       onclick: (event) => onOpen(event.currentTarget) },
     tile(one.id),
-    make("span", { class: "name" }, named(one.label)),
+    make("span", { class: "name" }, ...breakable(named(one.label))),
     make("span", { class: "distance" }, one.distance.toFixed(4)),
     make("span", { class: "sign" }, sign),
   );
@@ -114,7 +114,7 @@ function bar(name, share, first) {
   return make(
     "li",
     first ? { class: "first" } : {},
-    make("span", { class: "name", title: name }, name),
+    make("span", { class: "name", title: name }, ...breakable(name)),
     make("span", { class: "rail", "aria-hidden": "true" }, fill),
     make("span", { class: "share" }, percent(share)),
   );

@@ -184,7 +184,8 @@ class _Room:
         inside = ((places - half >= self.low) & (places + half <= self.high)).all(axis=1)
         overlap = (places[:, None] - half < self.taken[:, 1]) & (places[:, None] + half > self.taken[:, 0])
         hidden = (np.abs(self.points - places[:, None]) <= half).all(axis=2).sum(axis=1)
-        return hidden, inside & ~overlap.all(axis=2).any(axis=1)
+        free: NDArray[np.bool_] = inside & ~np.any(np.all(overlap, axis=2), axis=1)
+        return hidden, free
 
     def take(self, text: "Text", place: NDArray[np.float64], half: NDArray[np.float64]) -> None:
         """Put a name at a place."""

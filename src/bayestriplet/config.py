@@ -30,7 +30,9 @@ class TrainConfig(BaseModel):
         "vectors:FILE, a folder, or a CSV manifest."
     )
     method: str = Field("bunca", description="How triplets are found and compared.")
-    recipe: Literal["default", "paper"] = Field("default", description="Values of all options not given.")
+    recipe: Literal["default", "paper"] = Field(
+        "default", description="Values of all options not given: default, or paper as published."
+    )
     split_by: str | None = Field(
         None,
         description="What is never in two splits: item, group, class, or class:FILE.csv, "

@@ -112,6 +112,17 @@ def test_index_gives_way_to_a_server_and_search_does_not(indexed, query, call, m
     assert given == [(os.PRIO_PROCESS, 0, max(own, 19))]
 
 
+def test_paths_of_an_answer_are_whole_lines_however_long(digits_run, call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
+    label = "adenocarcinoma, moderately differentiated, with a mucinous component"
+    file = save_scan(0, tmp_path / "tiles of the second laboratory" / label / "0.png")
+    call("index", run, tmp_path / "tiles of the second laboratory")
+    said = call("search", run, file)[1]
+    assert [line.rstrip() for line in said.splitlines() if line.rstrip().endswith(str(file))]
+    assert "adenocarcinoma, moderately       " in said  # labels are folded
+
+
 def test_index_says_which_set_was_updated_and_what_became_of_its_folder(digits_run, call, tmp_path):
     run = shutil.copytree(digits_run, tmp_path / "run", ignore=shutil.ignore_patterns("index"))
     a, b = tmp_path / "a" / "tiles", tmp_path / "b" / "tiles"

@@ -50,6 +50,49 @@ def test_names_hide_few_items_of_their_class():
         assert ((places >= box.min) & (places <= box.max)).all(1).mean() <= 1 / 3
 
 
+@pytest.mark.parametrize("number", [2, 9])
+@pytest.mark.parametrize(
+    "names", [long_names_of, lambda number: ["腺癌组织高分化"[: 2 + k % 6] for k in range(number)]]
+)
+def test_names_of_few_classes_hide_few_items_of_any_class(number, names):
+    positions, labels = spread_items(number)
+    figure = umap_figure(positions, labels, names(number), "t", "s")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    places = axes.transData.transform(positions)
+    boxes = [Text.get_window_extent(text) for text in axes.texts]
+    hidden = [((places >= box.min) & (places <= box.max)).all(1).sum() for box in boxes]
+    assert len(hidden) == number
+    assert max(hidden) <= 3  # of 12 per class
+    assert sum(hidden) <= 0.1 * len(places)
+
+
+def test_of_many_classes_none_is_named_whose_items_are_far_apart():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(30), 12)
+    positions = (10 * rng.normal(size=(30, 2))[labels] + 0.2 * rng.normal(size=(360, 2))).astype("f")
+    positions[labels == 0] = rng.uniform(-15, 15, (12, 2))
+    names = [f"class {k}" for k in range(30)]
+    written = [text.get_text() for text in umap_figure(positions, labels, names, "t", "s").axes[0].texts]
+    assert len(written) >= 20
+    assert "class 0" not in written
+
+
+def test_the_caption_says_where_names_are():
+    for number, where in (
+        (3, "Names amid their class or beside it"),
+        (21, "named beside their items where there"),
+    ):
+        figure = umap_figure(*spread_items(number), names_of(number), "t", "How to read it.")
+        assert any(where in " ".join(words.split()) for words in words_of(figure))
+
+
+@pytest.mark.usefixtures("bare_fonts")
+def test_of_many_classes_all_names_that_cannot_be_drawn_are_counted():
+    figure = umap_figure(*spread_items(1000), [f"腺{k}" for k in range(1000)], "t", "s")
+    assert any("1,000 names cannot be drawn" in " ".join(words.split()) for words in words_of(figure))
+
+
 def test_absent_classes_have_no_name_in_the_map():
     figure = umap_figure(np.eye(4, 2, dtype="f"), np.array([0, 0, 2, 2]), ["a", "b", "c"], "t", "s")
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "c"]
@@ -75,7 +118,9 @@ def test_of_many_classes_those_are_named_whose_names_can_be_read(names):
     figure = umap_figure(positions, labels, names(1000), "t", "How to read it.")
     assert not overlapping_texts(figure)
     assert 10 <= len(figure.axes[0].texts) <= 50
-    assert any("1,000 classes, named where there is room" in word for word in words_of(figure))
+    assert any(
+        "1,000 classes, named beside their items where there is room" in word for word in words_of(figure)
+    )
     figure.draw_without_rendering()
     places = figure.axes[0].transData.transform(positions)
     for text in figure.axes[0].texts:

@@ -63,7 +63,7 @@ def test_an_upload_shows_neighbours_classes_novelty_and_its_place(server, visit,
     assert text(page, "#bars li:first-child .name") == likely[0][0]
     assert text(page, "#bars li:first-child .share") == f"{100 * likely[0][1]:.1f}%"
     assert page.locator("#bars li").count() == 10
-    assert f"more novel than {expected.novelty:.1f}% of held-out images" in text(page, "#novelty")
+    assert f"more novel than {expected.novelty:.1f}% of validation images" in text(page, "#novelty")
     assert page.locator("#gauge").get_attribute("aria-valuenow") == f"{expected.novelty:.1f}"
     assert page.locator("#map text", has_text="query").count() == 1
     assert text(page, "#asked-name") == "query.png"

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import re
+from importlib import resources
 
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
+from bayestriplet.data.images import SUFFIXES
 from tests.service.browsers import PHONE
 from tests.service.servers import HOSTILE, save_scan, wait_until
 
@@ -86,6 +89,32 @@ def test_a_long_name_leaves_room_for_the_other_examples(server, visit):
     assert max(widths) - min(widths) <= 1
 
 
+WHOLE_PARTS = """
+[...document.querySelectorAll("#enlarged-name, #asked-name, dd")].flatMap((place) =>
+  [...place.childNodes].filter((part) => part.nodeType === Node.TEXT_NODE).map((part) => {
+    const range = document.createRange();
+    range.selectNodeContents(part);
+    const lines = [...range.getClientRects()];
+    return [part.data, lines.length, lines.reduce((sum, line) => sum + line.width, 0) <= place.clientWidth];
+  }))
+"""
+
+
+@pytest.mark.parametrize("size", [None, PHONE], ids=["desktop", "phone"])
+def test_paths_break_between_folders(server, visit, size):
+    page = visit(server.address, **({"size": size} if size else {}))
+    page.locator("#examples button").first.click()
+    page.wait_for_selector("#asked-facts dd")
+    page.wait_for_selector("#results button")
+    page.locator("#results button").first.click()
+    page.wait_for_selector("#enlarged[open]")
+    parts = page.evaluate(WHOLE_PARTS)
+    assert [name for name, _, _ in parts if "/" in name[:-1]] == []
+    assert len([name for name, _, _ in parts if name.endswith("/")]) >= 8
+    assert [name for name, lines, fits in parts if fits and lines > 1 and " " not in name] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_an_answer_is_saved_as_a_table(server, visit, tmp_path):
     page = visit(server.address)
     assert page.is_disabled("#save-csv")
@@ -107,6 +136,14 @@ def test_an_answer_is_saved_as_a_table(server, visit, tmp_path):
         (one["rank"], one["id"], one["label"], one["path"]) for one in answer["neighbours"]
     ]
     assert [float(row["value"]) for row in near] == [one["distance"] for one in answer["neighbours"]]
+
+
+def test_the_page_offers_every_kind_of_image_that_is_read():
+    page = resources.files("bayestriplet.service").joinpath("static", "page.html").read_text()
+    offered = re.findall(r'accept="([^"]+)"', page)
+    assert len(offered) == 2
+    for kinds in offered:
+        assert set(SUFFIXES) <= set(kinds.split(","))
 
 
 def test_what_a_spreadsheet_would_run_stays_text(server, visit):

@@ -10,11 +10,13 @@ from typing import Literal, overload
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from bayestriplet.retrieval.answers import Answer, Vote
 
 WIDTH = 100  # columns of a text
+WIDEST_LABEL = 32  # columns
 SHOWN = 3  # most probable classes
 LEAST_SHARE = 0.001  # probability of a class that is worth a word
 
@@ -55,10 +57,23 @@ def show_answers(answers: Sequence[Answer], console: Console | None = None) -> N
         table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
         for heading in ("rank", "label", "distance", "item"):
             side: Literal["left", "right"] = "right" if heading in ("rank", "distance") else "left"
-            table.add_column(heading, justify=side, overflow="fold")
+            widest = WIDEST_LABEL if heading == "label" else None
+            table.add_column(heading, justify=side, overflow="fold", max_width=widest)
         for one in answer.neighbours:
             table.add_row(str(one.rank), escape(one.label), f"{one.distance:.4f}", escape(one.path or one.id))
+        _print_whole(table, console)
+
+
+def _print_whole(table: Table, console: Console) -> None:
+    """Print a table without breaking its last column: a path is to be copied, by people and programs."""
+    width = console.width
+    console.width = max(
+        width, Measurement.get(console, console.options.update(max_width=1_000_000), table).maximum
+    )
+    try:
         console.print(table, highlight=False)
+    finally:
+        console.width = width
 
 
 def describe(answer: Answer, classes: int = SHOWN) -> str:

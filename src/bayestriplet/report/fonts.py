@@ -58,7 +58,7 @@ def drawable_names(
 def _explain(number: int) -> str:
     if not number:
         return ""
-    what = "1 name" if number == 1 else f"{number} names"
+    what = "1 name" if number == 1 else f"{number:,} names"
     instead = "a number stands for it" if number == 1 else "numbers stand for them"
     return f"{what} cannot be drawn with the fonts of this machine; {instead}."
 

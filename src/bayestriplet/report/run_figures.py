@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 30  # in classes.png
 SHOWS = {
-    "umap.png": "UMAP of the embeddings, one colour and one name per class",
+    "umap.png": "UMAP of the embeddings, in the colours of the classes, with their names",
     "retrieval.png": "queries and their ten nearest neighbours, wrong ones framed and crossed",
     "curves.png": "loss and validation Recall@1 over the steps, and active triplets where there are some",
     "classes.png": "confusion of nearest neighbours beside distances of the class posteriors",
@@ -175,8 +175,7 @@ def _draw_umap(embedded: EmbeddedItems, seed: int) -> "Figure":
         labels[rows],
         embedded.names,
         f"UMAP of {embedded.about}: Recall@1 {embedded.recall:.1f}%",
-        f"{part} items{even}; {neighbours_of(len(rows))} neighbours; names amid their class or above it. "
-        f"{embedded.gallery}",
+        f"{part} items{even}; {neighbours_of(len(rows))} neighbours. {embedded.gallery}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The map of an embedding: UMAP, one colour and one name per class."""
+"""The map of an embedding: UMAP, in the colours of the classes, with their names."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 50
 MOST_TRIED = 300  # names of many classes that a place is looked for
 COVERED = 2, 1e-3  # points that a name of many may hide, and the share of all points, if that is more
+AMID = 0.1  # share of a class's items that its name may hide among few classes
 WIDEST_KEY = 1.9  # inches of a name in the legend
 
 
@@ -30,13 +31,15 @@ def umap_figure(
     title: str,
     subtitle: str,
 ) -> "Figure":
-    """Draw positions (n, 2) with one colour per class and its name at the median of its items."""
+    """Draw positions (n, 2) in the colours of their classes, with the names of these."""
     present = np.unique(labels)
-    named = present[:: -(-len(present) // MOST_TRIED)]  # evenly spread where there are many
-    words, note = drawable_names([names[k] for k in named], named.tolist())
+    step = -(-len(present) // MOST_TRIED)
+    named = present[::step]  # evenly spread where there are many
+    words, note = drawable_names([names[k] for k in present], present.tolist())
+    where = "Names amid their class or beside it."
     if len(present) > MANY:
-        note = f"{len(present):,} classes, named where there is room. {note}".rstrip()
-    figure = new_figure(5.6, title, f"{subtitle} {note}".rstrip())
+        where = f"{len(present):,} classes, named beside their items where there is room."
+    figure = new_figure(5.6, title, f"{subtitle} {where} {note}".rstrip())
     axes = figure.add_subplot()
     styles = dict(zip(present.tolist(), class_styles(len(present)), strict=True))
     _scatter(axes, positions, labels, styles)
@@ -50,9 +53,9 @@ def umap_figure(
         _add_legend(axes, words, list(styles.values()))
     items = [positions[labels == k] for k in named]
     if len(present) <= MANY:
-        _add_names(axes, items, words)
+        _add_names(axes, items, words, positions)
     else:
-        _add_names_beside(axes, items, words, positions)
+        _add_names_beside(axes, items, words[::step], positions)
     return figure
 
 
@@ -90,15 +93,25 @@ def _add_legend(axes: "Axes", names: list[str], styles: list[tuple[str, str]]) -
         text.set_text(fit(name, WIDEST_KEY, SMALL))
 
 
-def _add_names(axes: "Axes", items: list[NDArray[np.float32]], names: list[str]) -> None:
-    """Write each class's name amid its items, or above them if it would hide them.
+def _add_names(
+    axes: "Axes", items: list[NDArray[np.float32]], names: list[str], positions: NDArray[np.float32]
+) -> None:
+    """Write each class's name amid its items, or beside them if it would hide more than a few.
 
-    Names are moved apart where they would overlap, with a line back.
+    Names without a free place are moved apart, with a line back.
     """
     line = {"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 0}
     texts = _write_names(axes, items, names, 1.5, NORMAL, "bold", arrowprops=line)
+    room = _Room(axes, positions)
     for text, own_items in zip(texts, items, strict=True):
-        _uncover(axes, text, own_items)
+        half, points = room.half_of(text), axes.transData.transform(own_items)
+        places = np.concatenate(
+            [np.median(points, axis=0)[None], _places_beside(points, half, 0.96)]
+        )  # (9, 2)
+        hidden, free = room.look(places, half)
+        if (np.abs(points - places[0]) <= half).all(axis=1).mean() <= AMID:
+            hidden[0] = 0
+        room.take(text, places[np.where(free, hidden, len(positions)).argmin()], half)
     _move_apart(axes, texts)
 
 
@@ -129,46 +142,69 @@ def _write_names(
 def _add_names_beside(
     axes: "Axes", items: list[NDArray[np.float32]], names: list[str], positions: NDArray[np.float32]
 ) -> None:
-    """Write the names of many classes beside their items, where that hides next to nothing."""
-    extent = import_drawing("matplotlib.text").Text.get_window_extent
+    """Write the names of many classes beside their items, where that hides next to nothing.
+
+    A class whose items are far apart has no name: no place is beside all of them.
+    """
     texts = _write_names(axes, items, names, 1.1, SMALL, "normal")
-    points, frame = axes.transData.transform(positions), axes.get_window_extent()
-    low, high = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
-    most = max(COVERED[0], COVERED[1] * len(points))
-    taken = np.zeros((0, 2, 2))  # (names so far, lower left and upper right, 2)
+    room, most = _Room(axes, positions), max(COVERED[0], COVERED[1] * len(positions))
     for text, own_items in zip(texts, items, strict=True):
-        half = np.array([extent(text).width + 4, extent(text).height]) / 2
-        places = _places_beside(axes.transData.transform(own_items), half)  # (4, 2)
-        inside = ((places - half >= low) & (places + half <= high)).all(axis=1)
-        overlap = (places[:, None] - half < taken[:, 1]) & (places[:, None] + half > taken[:, 0])  # (4, n, 2)
-        free = inside & ~np.any(np.all(overlap, axis=2), axis=1)
-        hidden = (np.abs(points - places[:, None]) <= half).all(axis=2).sum(axis=1)
-        best = int(np.where(free, hidden, len(points) + 1).argmin())
-        if len(taken) == MOST_NAMES or not free[best] or hidden[best] > most:
+        half, points = room.half_of(text), axes.transData.transform(own_items)
+        places = _places_beside(points, half)[:4]  # no corners: whose?
+        hidden, free = room.look(places, half)
+        best = int(np.where(free, hidden, len(positions) + 1).argmin())
+        is_scattered = (np.ptp(np.quantile(points, (0.1, 0.9), axis=0), axis=0) > room.size / 4).any()
+        if len(room.taken) == MOST_NAMES or is_scattered or not free[best] or hidden[best] > most:
             text.remove()
-            continue
-        taken = np.concatenate([taken, np.stack([places[best] - half, places[best] + half])[None]])
-        x, y = axes.transData.inverted().transform(places[best])
+        else:
+            room.take(text, places[best], half)
+
+
+class _Room:
+    """Where names may still stand on a map, in pixels."""
+
+    def __init__(self, axes: "Axes", positions: NDArray[np.float32]) -> None:
+        frame = axes.get_window_extent()
+        self.axes, self.points = axes, axes.transData.transform(positions)
+        self.low, self.high = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
+        self.size = self.high - self.low
+        self.taken = np.zeros((0, 2, 2))  # (names so far, lower left and upper right, 2)
+
+    def half_of(self, text: "Text") -> NDArray[np.float64]:
+        """Return half of the width and height that a name takes."""
+        box = import_drawing("matplotlib.text").Text.get_window_extent(
+            text
+        )  # an annotation's has its line too
+        return np.array([box.width + 4, box.height]) / 2
+
+    def look(
+        self, places: NDArray[np.float64], half: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return how many points a name at each place (P, 2) would hide, and whether it is free."""
+        inside = ((places - half >= self.low) & (places + half <= self.high)).all(axis=1)
+        overlap = (places[:, None] - half < self.taken[:, 1]) & (places[:, None] + half > self.taken[:, 0])
+        hidden = (np.abs(self.points - places[:, None]) <= half).all(axis=2).sum(axis=1)
+        free: NDArray[np.bool_] = inside & ~np.any(np.all(overlap, axis=2), axis=1)
+        return hidden, free
+
+    def take(self, text: "Text", place: NDArray[np.float64], half: NDArray[np.float64]) -> None:
+        """Put a name at a place."""
+        self.taken = np.concatenate([self.taken, np.stack([place - half, place + half])[None]])
+        x, y = self.axes.transData.inverted().transform(place)
         text.set_position((x, y))
 
 
-def _places_beside(points: NDArray[np.float64], half: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the centres of a name above, below, right and left of most of its points (n, 2)."""
-    low, high = np.quantile(points, 0.1, axis=0), np.quantile(points, 0.9, axis=0)
+def _places_beside(
+    points: NDArray[np.float64], half: NDArray[np.float64], most: float = 0.8
+) -> NDArray[np.float64]:
+    """Return the centres (8, 2) of a name above, below, right, left and at the corners of its points.
+
+    ``most`` is the share of the points that the name stays clear of.
+    """
+    low, high = np.quantile(points, (1 - most) / 2, axis=0), np.quantile(points, (1 + most) / 2, axis=0)
     middle, away = (low + high) / 2, (high - low) / 2 + half + 3
-    return middle + np.array([[0, 1], [0, -1], [1, 0], [-1, 0]]) * away
-
-
-def _uncover(axes: "Axes", text: "Text", items: NDArray[np.float32]) -> None:
-    """Move a name above the items (n, 2) of its class if it would hide a third of them."""
-    box = import_drawing("matplotlib.text").Text.get_window_extent(text)
-    places = axes.transData.transform(items)
-    hidden = ((places >= box.min) & (places <= box.max)).all(1)
-    if hidden.mean() > 1 / 3:
-        near = places[np.abs(places[:, 1] - np.median(places[:, 1])) <= 2 * box.height]
-        above = (box.x0 + box.x1) / 2, near[:, 1].max() + box.height
-        x, y = axes.transData.inverted().transform(above)
-        text.set_position((x, y))
+    sides = [[0, 1], [0, -1], [1, 0], [-1, 0], [1, 1], [-1, 1], [1, -1], [-1, -1]]
+    return middle + np.array(sides) * away
 
 
 def _move_apart(axes: "Axes", texts: "Sequence[Text]") -> None:

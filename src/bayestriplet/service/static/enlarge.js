@@ -1,13 +1,12 @@
 // A neighbour enlarged, side by side with the query; arrow keys go to the next one, Escape closes.
 
-import { byId, make, picture } from "./element.js";
+import { breakable, byId, facts, picture } from "./element.js";
 import { thumbnailPath } from "./server.js";
 
 const dialog = byId("enlarged");
 const state = { neighbours: [], at: 0, opener: null, onItem: null };
 for (const id of ["enlarged-query", "enlarged-image"]) picture(byId(id));
 
-const facts = (rows) => rows.filter(([, value]) => value !== "").flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
 
 export function enlarge(neighbours, at, opener, onItem) {
   Object.assign(state, { neighbours, at, opener, onItem });
@@ -17,7 +16,7 @@ export function enlarge(neighbours, at, opener, onItem) {
   own.alt = asked.alt;
   if (asked.hidden) own.removeAttribute("src");
   else own.src = asked.src;
-  byId("enlarged-query-name").textContent = byId("asked-name").textContent;
+  byId("enlarged-query-name").replaceChildren(...breakable(byId("asked-name").textContent));
   draw();
   dialog.showModal();
 }
@@ -28,8 +27,8 @@ function draw() {
   byId("enlarged-title").textContent = `Neighbour ${at + 1} of ${neighbours.length}`;
   byId("enlarged-image").src = thumbnailPath(one.id);
   byId("enlarged-image").alt = `Neighbour ${at + 1}: ${one.label || "no label"}`;
-  byId("enlarged-name").textContent = one.id;
-  byId("enlarged-facts").replaceChildren(...facts([["label", one.label || "unknown"], ["distance", one.distance.toFixed(4)], ["file", one.path]]));
+  byId("enlarged-name").replaceChildren(...breakable(one.id));
+  byId("enlarged-facts").replaceChildren(...facts({ label: one.label || "unknown", distance: one.distance.toFixed(4), file: one.path }));
   byId("enlarged-previous").disabled = at === 0;
   byId("enlarged-next").disabled = at === neighbours.length - 1;
 }

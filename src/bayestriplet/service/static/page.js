@@ -1,7 +1,7 @@
 // The page: what was asked, with which options, and what comes of it.
 
 import { offerDownload } from "./download.js";
-import { byId, make, picture, show } from "./element.js";
+import { breakable, byId, facts, make, picture, show } from "./element.js";
 import { groupOptions, offerGroups, onSwitch, setGroupOptions, showLeftOut } from "./groups.js";
 import { readLink, shrink, toBlob, writeLink } from "./link.js";
 import { EmbeddingMap } from "./map.js";
@@ -108,11 +108,9 @@ async function showQuery(query, item, answer, signal) {
   }
   if (signal.aborted) return; // nothing was shown before: picture and words belong together
   note.hidden = true;
-  const facts = item ? { label: item.label || "unknown", group: item.group, set: item.source, file: item.path } : {};
-  byId("asked-name").textContent = item ? item.id : (query.file ? answer.query : query.name);
-  byId("asked-facts").replaceChildren(
-    ...Object.entries(facts).filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]),
-  );
+  const known = item ? { label: item.label || "unknown", group: item.group, set: item.source, file: item.path } : {};
+  byId("asked-name").replaceChildren(...breakable(item ? item.id : (query.file ? answer.query : query.name)));
+  byId("asked-facts").replaceChildren(...facts(known));
   if (!havePictures()) {
     image.hidden = true;
   } else if (seen) {

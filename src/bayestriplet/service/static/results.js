@@ -1,6 +1,6 @@
 // What a search found: the grid, the bars, the gauge.
 
-import { byId, make, show } from "./element.js";
+import { breakable, byId, make, show } from "./element.js";
 import { enlarge } from "./enlarge.js";
 import { havePictures, noun, tile } from "./pictures.js";
 
@@ -73,7 +73,7 @@ function card(one, compared, onOpen) {
     { type: "button", class: known ? (match ? "match" : "mismatch") : "", "aria-label": spoken, title: one.path || one.id,
       onclick: (event) => onOpen(event.currentTarget) },
     tile(one.id),
-    make("span", { class: "name" }, named(one.label)),
+    make("span", { class: "name" }, ...breakable(named(one.label))),
     make("span", { class: "distance" }, one.distance.toFixed(4)),
     make("span", { class: "sign" }, sign),
   );
@@ -114,7 +114,7 @@ function bar(name, share, first) {
   return make(
     "li",
     first ? { class: "first" } : {},
-    make("span", { class: "name", title: name }, name),
+    make("span", { class: "name", title: name }, ...breakable(name)),
     make("span", { class: "rail", "aria-hidden": "true" }, fill),
     make("span", { class: "share" }, percent(share)),
   );
@@ -122,9 +122,9 @@ function bar(name, share, first) {
 
 // [up to, word, what it means]
 const BANDS = [
-  [75, "Ordinary", "held-out images are often as novel as this one"],
-  [95, "Somewhat unusual", "few held-out images are as novel"],
-  [99, "Unusual", "hardly any held-out image is as novel; look twice"],
+  [75, "Ordinary", "validation images are often as novel as this one"],
+  [95, "Somewhat unusual", "few validation images are as novel"],
+  [99, "Unusual", "hardly any validation image is as novel; look twice"],
   [Infinity, "Unlike the classes", "the probabilities may mean nothing"],
 ];
 
@@ -134,13 +134,13 @@ function showNovelty(answer) {
   gauge.hidden = answer.novelty === null;
   words.classList.toggle("unlike", answer.unlike);
   if (answer.novelty === null) {
-    words.textContent = "This run has no held-out images to compare with.";
+    words.textContent = "This run has no validation images to compare with.";
     return;
   }
   const [upTo, band, meaning] = BANDS.find(([most]) => answer.novelty <= most);
   const word = upTo === Infinity ? `${band} ${answer.against}` : band;
-  const restsOn = answer.evidence ? ` ${answer.evidence[0].toUpperCase()}${answer.evidence.slice(1)}.` : "";
-  const text = `more novel than ${answer.novelty.toFixed(1)}% of held-out images; ${meaning}.${restsOn}`.replaceAll("image", noun().slice(0, -1));
+  const restsOn = answer.evidence ? ` Evidence: ${answer.evidence}.` : "";
+  const text = `more novel than ${answer.novelty.toFixed(1)}% of validation images; ${meaning}.${restsOn}`.replaceAll("image", noun().slice(0, -1));
   words.replaceChildren(make("strong", {}, `${word}: `), text);
   gauge.setAttribute("aria-valuenow", answer.novelty.toFixed(1));
   gauge.setAttribute("aria-valuetext", `${word}: ${text}`);

@@ -1,6 +1,7 @@
 """``bayestriplet teach``."""
 
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,20 @@ def test_index_names_the_command_that_teaches_and_search_knows_the_class_after_i
     done = run("teach", copied, "--forget", "stripes")
     assert done.stdout.splitlines()[0] == "Forgot 6 taught examples of stripes."
     assert not bt.Run(copied).folder.taught.exists()
+
+
+def test_index_counts_the_images_that_the_named_command_would_teach(copied, pictures, tmp_path):
+    run("index", copied, pictures)
+    known = make_folder(tmp_path / "known ones", {"3": 2}, shape=(8, 8))
+    assert "does not know" not in run("index", copied, known).stdout
+    (known / "dots").mkdir()
+    Image.new("L", (8, 8), 9).save(known / "dots" / "0.png")
+    (known / "dots" / "1.png").write_bytes(b"no picture")
+    last = run("index", copied, known, "--skip-bad").stdout.splitlines()[-1]
+    assert last.startswith("1 image is of 1 class that the run does not know (dots); to teach it:  ")
+    done = run(*shlex.split(last.partition(":  ")[2])[1:])
+    assert done.stdout.splitlines()[0] == "Taught 1 image of 1 new class."
+    bt.Run(copied).forget("dots")
 
 
 def test_suggestions_are_a_table_and_a_picture(copied, tmp_path):

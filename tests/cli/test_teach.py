@@ -47,7 +47,9 @@ def test_index_names_the_command_that_teaches_and_search_knows_the_class_after_i
     done = run("teach", copied, "--class-prior", "stripes=2", "--list")
     assert "16.7%" in done.stdout
     table = tmp_path / "table.csv"
-    assert run("predict", copied, pictures, "--out", table).returncode == 0
+    done = run("predict", copied, pictures, "--out", table)
+    assert done.returncode == 0
+    assert "not measured on held-out classes.\n" in done.stdout
     assert "p(stripes)" in table.read_text().splitlines()[0]
     done = run("teach", copied, "--forget", "stripes")
     assert done.stdout.splitlines()[0] == "Forgot 6 taught examples of stripes."
@@ -76,6 +78,7 @@ def test_suggestions_are_a_table_and_a_picture(copied, tmp_path):
         line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0].isdigit()
     ]
     assert len(rows) == 12
+    assert "Novelty: not measured on held-out classes." in done.stdout
     bits = [float(row[1]) for row in rows]
     assert bits == sorted(bits, reverse=True)
     assert np.asarray(Image.open(picture)).std() > 10

@@ -118,7 +118,11 @@ def test_a_picture_is_as_novel_in_a_search_a_table_a_suggestion_and_python(run, 
     assert found[0] > 99 > found[1]
     assert [one.novelty for one in index.search(files, k=1)] == pytest.approx(found)
     assert [one.novelty for one in index.search(files, k=1, exclude_group="own")] == pytest.approx(found)
-    assert run.predict(str(folder)).novelty == pytest.approx(found)
+    table = run.predict(str(folder))
+    assert table.novelty == pytest.approx(found)
+    words = {one.evidence for one in index.search(files, k=1)}
+    assert words == {table.evidence} == {run.novelty_evidence}
+    assert "not measured on held-out classes" in table.evidence
     rows = suggest(run.encoder, open_predictive(run.folder, run.encoder.fingerprint), str(folder), 2).rows
     assert sorted(one.novelty for one in rows) == pytest.approx(sorted(found))
     vectors = run.encode(files)  # tell nothing of how the pictures look

@@ -54,6 +54,9 @@ def test_index_names_the_command_that_teaches_and_search_knows_the_class_after_i
     done = run("teach", copied, "--forget", "stripes")
     assert done.stdout.splitlines()[0] == "Forgot 6 taught examples of stripes."
     assert not bt.Run(copied).folder.taught.exists()
+    run("teach", copied, "--class-prior", "3=2")
+    assert run("teach", copied, "--forget", "3").stdout.splitlines()[0] == "Forgot the class prior of 3."
+    assert not bt.Run(copied).folder.taught.exists()
 
 
 def test_index_counts_the_images_that_the_named_command_would_teach(copied, pictures, tmp_path):

@@ -226,6 +226,10 @@ def test_a_class_prior_moves_probabilities_and_old_ratios_stay(run, trained):
     odds = [one[:, 7] / one[:, 0] for one in (before, after)]
     np.testing.assert_allclose(odds[1] / odds[0], 3.0)
     np.testing.assert_allclose(after[:, 1] / after[:, 0], before[:, 1] / before[:, 0])
+    shares = {one.name: one.share for one in teacher.classes()}
+    teacher.set_weights({"3": 5.0})
+    assert teacher.forget("3") == 0
+    assert {one.name: one.share for one in teacher.classes()} == pytest.approx(shares)
     with pytest.raises(InputError, match="there is no class 'six'"):
         teacher.set_weights({"six": 1.0})
     with pytest.raises(InputError, match="must be above 0"):

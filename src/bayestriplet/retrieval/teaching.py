@@ -115,10 +115,13 @@ class Teacher:
             self._write(self.read().minus(vectors, list(labels), looks))
 
     def forget(self, name: str) -> int:
-        """Take out what was taught of a class, never what was trained; return how many examples."""
+        """Take out what was taught of a class, never what was trained; return how many examples.
+
+        That includes how often it was said to be expected.
+        """
         with writing(self.run):
             taught = self.read()
-            if name not in taught.classes:
+            if name not in taught.classes and name not in taught.weights:
                 trained = " (it was trained, which is not taken out)" if name in self.trained.classes else ""
                 hint = nearest(name, taught.classes) if taught.classes else ""
                 raise InputError(f"nothing was taught of class {name!r}{trained}{hint}")

@@ -257,8 +257,14 @@ def test_bad_input_is_an_error_in_a_line_and_nothing_is_lost(run, trained, tmp_p
     flat = make_folder(tmp_path / "flat", {"a": 3}, shape=(8, 8))
     manifest = flat / "list.csv"
     manifest.write_text("path,label\na/0.png,six\na/1.png,\n")
+    unlabelled = flat / "unlabelled.csv"
+    unlabelled.write_text("path,label\na/0.png,6\na/1.png,\n")
     with pytest.raises(InputError, match=r"1 of 2 images of .* have no label"):
         run.teach(str(manifest))
+    with pytest.raises(InputError, match="the run knows all classes of"):
+        teacher.teach_set(str(unlabelled), only_new=True)
+    assert teacher.teach_set(str(manifest), only_new=True).counts == {"six": 1}
+    teacher.forget("six")
     with pytest.raises(InputError, match="labels must be 6, one per image; got 5"):
         run.teach(pixels, labels[:5])
     with pytest.raises(InputTypeError, match="list of names"):

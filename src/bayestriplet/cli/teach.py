@@ -30,7 +30,7 @@ def teach(
         bool,
         typer.Option(
             "--only-new",
-            help="Leave out images of classes that the run knows already.",
+            help="Leave out images without a label, or of classes that the run knows.",
             rich_help_panel=panels.DATA,
         ),
     ] = False,

@@ -202,7 +202,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         bt.Run(tmp_path).classes  # noqa: B018
 
 
-def test_encoding_indexing_searching_and_predicting_need_no_torch(trained, photos, tmp_path):
+def test_encoding_indexing_searching_predicting_and_teaching_need_no_torch(trained, photos, tmp_path):
     run, _ = trained
     code = f"""
 import sys
@@ -213,6 +213,8 @@ run.index({str(photos)!r})
 print(run.search({str(photos / "a" / "0.png")!r}, k=3))
 print(run.class_probabilities(vectors).shape, run.predict({str(photos)!r}), run.classes)
 run.embed({str(photos)!r}).save(__import__("pathlib").Path({str(tmp_path / "v.npz")!r}))
+few = {str(photos / "a")!r}
+print(run.teach(few, "new"), run.novelty(few), run.forget("new"))
 assert "torch" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

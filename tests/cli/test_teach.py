@@ -1,6 +1,7 @@
 """``bayestriplet teach``."""
 
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -46,11 +47,30 @@ def test_index_names_the_command_that_teaches_and_search_knows_the_class_after_i
     done = run("teach", copied, "--class-prior", "stripes=2", "--list")
     assert "16.7%" in done.stdout
     table = tmp_path / "table.csv"
-    assert run("predict", copied, pictures, "--out", table).returncode == 0
+    done = run("predict", copied, pictures, "--out", table)
+    assert done.returncode == 0
+    assert "not measured on held-out classes.\n" in done.stdout
     assert "p(stripes)" in table.read_text().splitlines()[0]
     done = run("teach", copied, "--forget", "stripes")
     assert done.stdout.splitlines()[0] == "Forgot 6 taught examples of stripes."
     assert not bt.Run(copied).folder.taught.exists()
+    run("teach", copied, "--class-prior", "3=2")
+    assert run("teach", copied, "--forget", "3").stdout.splitlines()[0] == "Forgot the class prior of 3."
+    assert not bt.Run(copied).folder.taught.exists()
+
+
+def test_index_counts_the_images_that_the_named_command_would_teach(copied, pictures, tmp_path):
+    run("index", copied, pictures)
+    known = make_folder(tmp_path / "known ones", {"3": 2}, shape=(8, 8))
+    assert "does not know" not in run("index", copied, known).stdout
+    (known / "dots").mkdir()
+    Image.new("L", (8, 8), 9).save(known / "dots" / "0.png")
+    (known / "dots" / "1.png").write_bytes(b"no picture")
+    last = run("index", copied, known, "--skip-bad").stdout.splitlines()[-1]
+    assert last.startswith("1 image is of 1 class that the run does not know (dots); to teach it:  ")
+    done = run(*shlex.split(last.partition(":  ")[2])[1:])
+    assert done.stdout.splitlines()[0] == "Taught 1 image of 1 new class."
+    bt.Run(copied).forget("dots")
 
 
 def test_suggestions_are_a_table_and_a_picture(copied, tmp_path):
@@ -61,6 +81,7 @@ def test_suggestions_are_a_table_and_a_picture(copied, tmp_path):
         line.split() for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0].isdigit()
     ]
     assert len(rows) == 12
+    assert "Novelty: not measured on held-out classes." in done.stdout
     bits = [float(row[1]) for row in rows]
     assert bits == sorted(bits, reverse=True)
     assert np.asarray(Image.open(picture)).std() > 10

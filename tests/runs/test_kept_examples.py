@@ -1,8 +1,11 @@
 """The sample of taught examples that is kept."""
 
-import numpy as np
+import hashlib
 
-from bayestriplet.runs.kept_examples import MOST_KEPT, KeptExamples
+import numpy as np
+import pytest
+
+from bayestriplet.runs.kept_examples import MOST_ASKED, MOST_KEPT, KeptExamples
 
 
 def made(number, seed=0, dim=4):
@@ -24,6 +27,21 @@ def test_the_sample_depends_on_neither_order_nor_parts_and_does_not_grow():
         found = found.joined(KeptExamples.of(x[i : i + 1], rows[i : i + 1]))
     same(found, whole)
     assert {one.tobytes() for one in whole.vectors} <= {one.tobytes() for one in x}
+
+
+def test_the_sample_is_of_the_smallest_hashes_and_its_first_half_is_asked():
+    x, rows = made(300), np.arange(300) % 2
+    hashes = [hashlib.blake2b(one.tobytes(), digest_size=8).hexdigest() for one in x]
+    wanted = [i for row in (0, 1) for i in sorted(np.flatnonzero(rows == row), key=lambda i: hashes[i])[:50]]
+    same(KeptExamples.of(x, rows).asked, KeptExamples.of(x[wanted], rows[wanted]))
+
+
+@pytest.mark.parametrize("number", [1, 10, MOST_KEPT - MOST_ASKED])
+def test_undoing_leaves_those_asked_that_were_before(number):
+    x, more, rows = made(400), made(number, 1), np.zeros(400, int)
+    before = KeptExamples.of(x, rows)
+    after = before.joined(KeptExamples.of(more, rows[:number])).minus(more, rows[:number])
+    same(after.asked, before.asked)
 
 
 def test_what_is_taken_out_leaves_the_others_also_where_it_was_rounded():

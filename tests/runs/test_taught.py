@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -167,3 +168,18 @@ def test_more_classes_than_memory_holds_are_refused(monkeypatch):
     found, x = lesson()
     with pytest.raises(InputError, match="at most 2 classes of 5 dimensions"):
         found.plus(x[:1], ["third"])
+
+
+def test_an_example_costs_no_more_after_many_than_after_few(tmp_path):
+    rng, found, peaks, sizes = np.random.default_rng(0), Taught.nothing("e", 16), [], []
+    tracemalloc.start()
+    for _ in range(10):
+        for x in rng.normal(size=(500, 1, 16)):
+            found = found.plus(x, ["new"])  # which looks at nothing but what it has and the example
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        found.save(tmp_path / "taught.safetensors")
+        sizes.append((tmp_path / "taught.safetensors").stat().st_size)
+    tracemalloc.stop()
+    assert found.count("new") == 5000
+    assert len(set(sizes)) == 1
+    assert peaks[-1] < 1.1 * peaks[0] + 100_000  # with what writing takes

@@ -580,6 +580,53 @@ def test_a_picture_is_taught_seen_in_the_probabilities_and_undone_with_one_click
         server.stop()
 
 
+def test_two_people_who_teach_at_once_in_two_browsers_lose_nothing(indexed, visit, tmp_path):
+    run = shutil.copytree(indexed, tmp_path / "run")
+    server = Server(run)
+    try:
+        pages = [visit(server.address) for _ in range(2)]
+        for number, page in enumerate(pages):
+            upload(page, save_scan(30 + number, tmp_path / f"{number}.png"))
+            results(page)
+            page.fill("#teach-class", f"of person {number}")
+        for page in pages:  # a click waits for no answer
+            page.click("#teach-button")
+        for page in pages:
+            page.locator("#teach-note", has_text="Taught").wait_for()
+        taught = [f"of person {number}" for number in range(2)]
+        upload(pages[0], save_scan(32, tmp_path / "2.png"))
+        pages[0].locator("#bars .name", has_text=taught[1]).wait_for()
+        assert set(taught) <= set(pages[0].locator("#bars .name").all_inner_texts())
+        pages[1].click("#teach-undo")
+        pages[1].locator("#teach-note", has_text="Undone").wait_for()
+        names = pages[1].locator("#bars .name").all_inner_texts()
+        assert (taught[0] in names, taught[1] in names) == (True, False)
+    finally:
+        server.stop()
+
+
+def test_a_novel_picture_of_the_index_is_unlike_the_classes_and_the_page_says_what_that_rests_on(
+    indexed, visit, tmp_path
+):
+    run = shutil.copytree(indexed, tmp_path / "run")
+    (tmp_path / "blank").mkdir()
+    white = tmp_path / "blank" / "white.png"
+    Image.new("L", (8, 8), 255).save(white)
+    Index.open(run).update(str(tmp_path / "blank"))
+    server = Server(run)
+    try:
+        page = visit(server.address)
+        page.uncheck("#self")
+        upload(page, white)
+        cards = results(page)
+        assert cards.first.inner_text().split("\n")[1] == "0.0000"
+        said = text(page, "#novelty")
+        assert said.startswith("Unlike the classes trained on: more novel than 100.0% of held-out images")
+        assert said.endswith("ot measured on held-out classes.")
+    finally:
+        server.stop()
+
+
 def test_a_page_that_is_read_only_offers_no_teaching(indexed, visit, tmp_path):
     server = Server(indexed, "--read-only")
     try:

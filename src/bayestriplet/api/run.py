@@ -18,6 +18,7 @@ from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.encoding import encode_and_look, encode_images
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.indexing import Change
+from bayestriplet.retrieval.live import novelty_words
 from bayestriplet.retrieval.predictions import Embedding, Predictions, embed_images, predict_images
 from bayestriplet.retrieval.teaching import Lesson, Teacher
 from bayestriplet.runs.folder import RunFolder
@@ -129,6 +130,15 @@ class Run:
         if self.encoder.info.inputs or (array is not None and array.dtype != np.uint8):
             return predictive.novelty(given)
         return predictive.novelty(*encode_and_look(self.encoder, given, predictive))
+
+    @property
+    def novelty_evidence(self) -> str:
+        """What novelty rests on, where that is little: few validation images, no or a low AUROC; else empty.
+
+        >>> run.novelty_evidence
+        'by only 9 validation images, not measured on held-out classes'
+        """
+        return novelty_words(self._predictive(), "vector" if self.encoder.info.inputs else "image")[1]
 
     def teach(
         self, images: Any, labels: str | Sequence[str] | None = None, *, on_event: OnEvent = ignore

@@ -16,6 +16,7 @@ from bayestriplet.priority import let_others_go_first
 if TYPE_CHECKING:
     from bayestriplet.retrieval.index import Index
     from bayestriplet.retrieval.indexing import Change
+    from bayestriplet.runs.predictive import Predictive
 
 
 def index(
@@ -84,24 +85,23 @@ def index(
         option = "" if store is None else f" --store {store}"
         query = "vectors:FILE#ROW" if opened.encoder.info.inputs else "QUERY.png"
         typer.echo(f"Try next:  bayestriplet search {run} {query}{option}")
-        _offer_teaching(opened, run, images)
+        options = " --skip-bad" * skip_bad + " --follow-links" * follow_links
+        _offer_teaching(opened.predictive, change, run, f"{shlex.quote(images)} --only-new{options}")
 
 
-def _offer_teaching(index: "Index", run: Path, images: str) -> None:
-    """Say which command teaches classes that the run does not know, where labelled items are of such."""
-    predictive = index.predictive
+def _offer_teaching(predictive: "Predictive | None", change: "Change", run: Path, images: str) -> None:
+    """Say which command teaches classes that the run does not know, where labelled images are of such."""
     if predictive is None:
         return
     known = predictive.known_classes
-    unknown = {name: n for name, n in index.store.labels().items() if name and name not in known}
+    unknown = {name: n for name, n in change.labels.items() if name and name not in known}
     if unknown:
         number, names = sum(unknown.values()), ", ".join(sorted(unknown)[:3]) + ", ..." * (len(unknown) > 3)
-        noun = "vector" if index.encoder.info.inputs else "image"
         typer.echo(
-            f"{number:,} {noun}{'s are' if number > 1 else ' is'} of {len(unknown):,} "
+            f"{number:,} {change.noun}{'s are' if number > 1 else ' is'} of {len(unknown):,} "
             f"class{'es' * (len(unknown) > 1)} that the run does not know ({names}); "
             f"to teach {'them' if number > 1 else 'it'}:  "
-            f"bayestriplet teach {shlex.quote(str(run))} {shlex.quote(images)} --only-new"
+            f"bayestriplet teach {shlex.quote(str(run))} {images}"
         )
 
 

@@ -30,7 +30,7 @@ def teach(
         bool,
         typer.Option(
             "--only-new",
-            help="Leave out images of classes that the run knows already.",
+            help="Leave out images without a label, or of classes that the run knows.",
             rich_help_panel=panels.DATA,
         ),
     ] = False,
@@ -100,7 +100,9 @@ def teach(
             if lesson.new:
                 lines.append(f"New: {', '.join(lesson.new[:10])}{', ...' * (len(lesson.new) > 10)}")
         if forget is not None:
-            lines.append(f"Forgot {teacher.forget(forget):,} taught examples of {forget}.")
+            number = teacher.forget(forget)
+            what = f"{number:,} taught examples" if number else "the class prior"
+            lines.append(f"Forgot {what} of {forget}.")
         if weights:
             teacher.set_weights(weights)
             lines.append("Class prior set for " + ", ".join(weights) + ".")

@@ -42,7 +42,10 @@ def show_suggestions(found: Suggestions, console: Console | None = None) -> None
         novelty = "" if math.isnan(one.novelty) else f"{one.novelty:.1f}"
         cells = f"{one.information:.3f}", escape(one.likeliest), f"{100 * one.probability:.1f}%", novelty
         table.add_row(str(rank), *cells, escape(one.id))
-    (console or Console()).print(table, highlight=False)
+    console = console or Console()
+    console.print(table, highlight=False)
+    if found.evidence:
+        console.print(f"Novelty: {found.evidence}.", soft_wrap=True, highlight=False)
 
 
 def write_suggestions(found: Suggestions, path: Path) -> None:

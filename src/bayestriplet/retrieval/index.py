@@ -1,6 +1,7 @@
 """The index of a run: images put in, images and vectors asked about."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -226,7 +227,8 @@ class Index:
         counts = rows.added, rows.replaced, len(gone), rows.unchanged
         taken = 0 if own.name in sets else sum(one.source == own.name for one in known.values())
         beside = sets.get(images.name) if own.name not in sets else None
-        return Change(*counts, seconds, own, chosen.moved_from, taken, beside, images.noun)
+        labels = Counter(images.classes[k] for k in images.labels)
+        return Change(*counts, seconds, own, chosen.moved_from, taken, beside, images.noun, labels)
 
     def remove(self, where: Mapping[str, str]) -> int:
         """Take out the items with these values of label, group, source or id; return how many.

@@ -7,7 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class Change:
     """Another set of the same last name, where this one is new."""
     noun: str = "image"
     """What an item is called."""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    """How many items of each label the data have."""
 
     def __str__(self) -> str:
         return (

@@ -17,7 +17,7 @@ from bayestriplet.retrieval.answers import Answer
 from bayestriplet.retrieval.encoder import OnnxEncoder
 from bayestriplet.retrieval.index import Index
 from bayestriplet.retrieval.items import Vectors
-from bayestriplet.retrieval.live import look_at
+from bayestriplet.retrieval.live import look_at, novelty_words
 from bayestriplet.retrieval.opening import open_set, read_parts
 from bayestriplet.retrieval.queries import Queries
 from bayestriplet.runs.predictive import Predictive
@@ -91,6 +91,8 @@ class Predictions:
     """The nearest indexed items and their vote; None without an index."""
     noun: str = "image"
     """What an item is called."""
+    evidence: str = ""
+    """What novelty rests on, where that is little."""
 
     def __str__(self) -> str:
         lines = [f"{len(self.ids):,} {self.noun}s"]
@@ -98,6 +100,7 @@ class Predictions:
             counts = np.bincount(self.probabilities.argmax(1), minlength=len(self.classes))
             order = np.argsort(-counts, kind="stable")[:10]
             lines += [f"  {self.classes[k]}: {counts[k]:,}" for k in order if counts[k]]
+        lines += [f"Novelty: {self.evidence}."] * bool(self.evidence)
         return "\n".join(lines)
 
     def save(self, path: str | Path) -> None:
@@ -180,6 +183,7 @@ def predict_images(
         novelty=None if said is None else said[1],
         answers=answers,
         noun=found.images.noun,
+        evidence=novelty_words(predictive, found.images.noun)[1],
     )
 
 

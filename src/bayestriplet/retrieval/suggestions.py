@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bayestriplet.data.dataset import LabelledImages
 from bayestriplet.data.progress import Progress
 from bayestriplet.retrieval.encoder import OnnxEncoder
-from bayestriplet.retrieval.live import look_at
+from bayestriplet.retrieval.live import look_at, novelty_words
 from bayestriplet.retrieval.opening import open_set, read_parts
 from bayestriplet.runs.drawn_means import draw_log_joint
 from bayestriplet.runs.predictive import Predictive
@@ -37,6 +37,8 @@ class Suggestions:
 
     images: LabelledImages
     rows: tuple[Suggestion, ...]
+    evidence: str = ""
+    """What their novelty rests on, where that is little."""
 
 
 def suggest(
@@ -58,7 +60,7 @@ def suggest(
                 )
             )
         found = sorted(found, key=lambda one: -one.information)[:number]
-    return Suggestions(images, tuple(found))
+    return Suggestions(images, tuple(found), novelty_words(predictive, images.noun)[1])
 
 
 def mutual_information(

@@ -95,14 +95,16 @@ class Teacher:
     ) -> Lesson:  # fmt: skip
         """Teach the labelled images of a folder, a manifest or vectors, or all as of one class.
 
-        With ``only_new`` those of classes that the run knows are left out. Images are read, encoded and
-        counted a part at a time: memory does not grow with their number.
+        With ``only_new`` those without a label, or of classes that the run knows, are left out. Images are
+        read, encoded and counted a part at a time: memory does not grow with their number.
         """
         images = open_set(self.encoder, data, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
-        labels = [label] * len(images) if label is not None else labels_of(images, data)
-        self._check_names(labels)
+        labels = [images.classes[k] if label is None else label for k in images.labels]
         if only_new:
             images, labels = self._without_known(images, labels, data)
+        if label is None:
+            check_labelled(labels, images.noun, data)
+        self._check_names(labels)
         found = self._nothing()
         for part, given in read_parts(images, "Teaching", progress):
             found = found.plus(self.encoder.encode(given), labels[part], look_at(self.trained, given))
@@ -115,10 +117,13 @@ class Teacher:
             self._write(self.read().minus(vectors, list(labels), looks))
 
     def forget(self, name: str) -> int:
-        """Take out what was taught of a class, never what was trained; return how many examples."""
+        """Take out what was taught of a class, never what was trained; return how many examples.
+
+        That includes how often it was said to be expected.
+        """
         with writing(self.run):
             taught = self.read()
-            if name not in taught.classes:
+            if name not in taught.classes and name not in taught.weights:
                 trained = " (it was trained, which is not taken out)" if name in self.trained.classes else ""
                 hint = nearest(name, taught.classes) if taught.classes else ""
                 raise InputError(f"nothing was taught of class {name!r}{trained}{hint}")
@@ -158,7 +163,7 @@ class Teacher:
     def _without_known(
         self, images: LabelledImages, labels: Sequence[str], data: str
     ) -> tuple[LabelledImages, list[str]]:
-        known = self._with(self.read()).known_classes
+        known = self._with(self.read()).known_classes | {""}
         rows = np.array([i for i, one in enumerate(labels) if one not in known], np.int64)
         if not len(rows):
             raise InputError(
@@ -201,16 +206,14 @@ class Teacher:
         replace(taught, held_out=scores, pictured=pictured).save(self.run.taught)
 
 
-def labels_of(images: LabelledImages, data: str) -> list[str]:
-    """Return the class of every item of a set, each of which must have one."""
-    labels = [images.classes[k] for k in images.labels]
+def check_labelled(labels: Sequence[str], noun: str, data: str) -> None:
+    """Raise unless every item of a set has a class."""
     missing = labels.count("")
     if missing:
         raise InputError(
-            f"{missing:,} of {len(labels):,} {images.noun}s of {data} have no label: put them into a folder "
+            f"{missing:,} of {len(labels):,} {noun}s of {data} have no label: put them into a folder "
             "per class, fill in the column label, or name their class with --label"
         )
-    return labels
 
 
 def check_labels(vectors: Any, labels: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ def _evidence_and_scores(
 
 def _usable(taught: Taught, lessons: Lessons) -> KeptExamples:
     """Return the examples of new classes that are not alone, evenly spread where they are many."""
-    kept = taught.kept
+    kept = taught.kept.asked
     able = lessons.new & (taught.statistics.count > 1)
     kept = kept.take(able[kept.rows] & kept.single)
     return kept.take(spread_rows(len(kept.rows), MOST_LEFT_OUT))

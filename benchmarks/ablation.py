@@ -3,7 +3,7 @@
 Each row departs from a recipe in one thing; all are trained alike (a ResNet-18 at a quarter of its
 width, five items of a class in a batch, cosine decay, variations of the images where they help) and
 measured by Recall@1. The paper's protocol is taken apart on MNIST, the default recipe also on PathMNIST,
-with 10 items a class and with classes in sequence; what distributions are worth in it, in every regime of
+with 10 items per class and with classes in sequence; what distributions are worth in it, in every regime of
 quality.py. Finished runs are kept in the folder of the runs, so a stopped ablation goes on; settings that
 are whole are written to benchmarks/results/ablation.json.
 """
@@ -151,7 +151,9 @@ class Setting:
 SETTINGS = {
     "mnist": Setting("mnist", tuple(ROWS)),
     "pathmnist": Setting("pathmnist", varied=False),
-    **{name: Setting("mnist", regime=REGIMES[name]) for name in ("10 items a class", "classes in sequence")},
+    **{
+        name: Setting("mnist", regime=REGIMES[name]) for name in ("10 items per class", "classes in sequence")
+    },
 }
 SETTINGS |= {
     name: Setting("mnist", regime=regime, only=tuple(DISTRIBUTIONS))

@@ -41,22 +41,22 @@ EARLIER = RECIPES | {"BUNCA": RECIPES["BUT"] | {"spread": 0.8}}
 MAIN: dict[str, dict[str, Any]] = {"mnist": {}, "pathmnist": {"batch_size": 45, "augment": False}}
 OTHER_WAY: dict[str, dict[str, Any]] = {"pathmnist": {"batch_size": 45}}
 PARTS = ("main", "curves", "splits", "regimes", "other-way")  # the others need the figures of "main"
-SUBSET = {"train": 1500, "val": 200}  # items a class of PathMNIST's
+SUBSET = {"train": 1500, "val": 200}  # items per class of PathMNIST's
 # Where class distributions should help: few matches in a batch, few or wrong labels, classes in turn.
 REGIMES: dict[str, dict[str, Any]] = {
-    "one item a class in a batch": {"batches": "one-per-class", "batch_size": 10},
+    "one item per class in a batch": {"batches": "one-per-class", "batch_size": 10},
     "batches of 10": {"batch_size": 10},
     "random batches of 20": {"batches": "random", "batch_size": 20},
     "classes in sequence": {"batches": "sequential"},
     "imbalance 1:50": {"imbalance": 50.0, "batches": "random"},
-    "10 items a class": {"per_class": 10},
-    "50 items a class": {"per_class": 50},
+    "10 items per class": {"per_class": 10},
+    "50 items per class": {"per_class": 50},
     "30% wrong labels": {"label_noise": 0.3},
 }
 
 
 def subset_of(path: Path, folder: Path) -> Path:
-    """Return a PathMNIST file with 1,500 items a class to train and 200 to validate on.
+    """Return a PathMNIST file with 1,500 items per class to train and 200 to validate on.
 
     Made from the official file by one fixed generator; a file of that size already is returned.
     """
@@ -88,7 +88,7 @@ def a_rung_lower(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]
 def best_of(main: dict[str, Any], batches: str) -> tuple[str, ...]:
     """Return BUT, BUNCA and the two baselines best on a main setting's validation items.
 
-    With one item a class in a batch, miners of the batch find no positive at all, so that of those
+    With one item per class in a batch, miners of the batch find no positive at all, so that of those
     none can be trained.
     """
     validation = {

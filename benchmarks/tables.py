@@ -380,8 +380,7 @@ def draw_pictures(folder: Path = PICTURES) -> None:
         return
     quality = json.loads(path.read_text(encoding="utf-8"))
     if quality["regimes"]:
-        named = {name.replace(" a class", " per class"): found for name, found in quality["regimes"].items()}
-        regimes = {name: rows_of(summary) for name, summary in named.items()}
+        regimes = {name: rows_of(summary) for name, summary in quality["regimes"].items()}
         save_figure(regimes_figure(regimes), folder / "regimes.png")
     if "curves" in quality:  # of PathMNIST alone
         save_figure(learning_figure(quality["curves"], seconds=False), folder / "learning.png")

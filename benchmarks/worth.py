@@ -80,7 +80,7 @@ def _of_trained(quality: dict[str, Any], pretrained: dict[str, Any]) -> Iterator
     tables |= {f"MNIST, {name}": rows_of(summary) for name, summary in quality["regimes"].items()}
     for name, rows in tables.items():
         if set(CONTROLS) <= {row.method for row in rows}:
-            yield _of_rows(name.replace(" a class", " per class"), rows)
+            yield _of_rows(name, rows)
 
 
 def _of_rows(name: str, rows: list[Row]) -> Setting:

@@ -32,10 +32,17 @@ def faults(text: str, most_lines: int | None = MOST_LINES_IN_ALL) -> list[str]:
         for sentence in re.split(r"(?<=[.!?:])\s+", _plain(paragraph)):
             if len(sentence.split()) > MOST_WORDS:
                 found.append(f"a sentence of {len(sentence.split())} words: {_begin(sentence)}")
+    for part in [*paragraphs(text), *tables(text)]:
         for words, better in AVOID.items():
-            if re.search(rf"\b{words}\b", paragraph):
-                found.append(f"{words!r}, in place of {better!r}: {_begin(paragraph)}")
+            if re.search(rf"\b{words}\b", part):
+                found.append(f"{words!r}, in place of {better!r}: {_begin(part)}")
     return found
+
+
+def tables(text: str) -> list[str]:
+    """Return the rows of all tables, those that a program has written included."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return [line for line in text.splitlines() if line.lstrip().startswith("|")]
 
 
 def paragraphs(text: str) -> list[str]:

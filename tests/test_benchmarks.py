@@ -223,7 +223,7 @@ def test_the_committed_ablations_are_of_known_recipes_and_the_present_rows(file,
     recipes = found["about"]["recipes"]
     assert recipes in (quality.RECIPES, quality.EARLIER)
     assert found["about"] == {"steps": ablation.STEPS, "split": split, "recipes": recipes}
-    settings = list(ablation.SETTINGS) if split == "test" else ["pathmnist", "10 items a class"]
+    settings = list(ablation.SETTINGS) if split == "test" else ["pathmnist", "10 items per class"]
     assert list(found["settings"]) == settings
     for name, groups in found["settings"].items():
         assert tuple(groups) == ablation.SETTINGS[name].groups
@@ -245,8 +245,8 @@ def test_an_ablation_keeps_its_runs_apart_and_adds_whole_settings_to_the_results
     found = json.loads(path.read_text())
     assert list(found["settings"]) == ["mnist", "pathmnist"]
     assert list(found["settings"]["pathmnist"]["default BUT"]) == list(ablation.ROWS["default BUT"])
-    begun = measured("10 items a class", 4.0)
-    begun["settings"]["10 items a class"]["default BUT"]["spread 0"].clear()
+    begun = measured("10 items per class", 4.0)
+    begun["settings"]["10 items per class"]["default BUT"]["spread 0"].clear()
     ablation.publish(begun, path)  # a setting that is not whole yet is left out
     assert list(json.loads(path.read_text())["settings"]) == ["mnist", "pathmnist"]
     other = measured("mnist", 3.0) | {"about": about | {"steps": 5}}

@@ -266,7 +266,7 @@ def test_the_verdicts_on_the_ablations_are_those_of_the_figures():
     assert f"It found {bunca:.2f} in the [ablation]" in results
     assert f"and BUT off the sphere {but:.2f}." in results
     for found in (settings, validation):  # the sphere by itself
-        for name in found.keys() & {"mnist", "pathmnist", "10 items a class"}:
+        for name in found.keys() & {"mnist", "pathmnist", "10 items per class"}:
             but, bunca = (
                 gap(found[name][group]["spread 0"], found[name][group][off_sphere])
                 for group in ablation.DEFAULT
@@ -281,7 +281,7 @@ def test_the_verdicts_on_the_ablations_are_those_of_the_figures():
         for row in ("spread 1, noise 0: vertices alone", "spread 0")
     )
     clear = [case for case, change in vertices.items() if change.is_clear]
-    assert clear == [("one item a class in a batch", "default BUT")]
+    assert clear == [("one item per class in a batch", "default BUT")]
     assert vertices[clear[0]].value < 0
     assert "In 19 of 20 cases they find as much as the whole recipe" in results
     worse = sum(change.is_clear and change.value < 0 for change in means.values())

@@ -36,6 +36,9 @@ def test_long_paragraphs_and_documents_are_named():
 def test_words_to_avoid_are_named():
     (fault,) = faults("Five items a class are enough.")
     assert fault.startswith("'items a class', in place of 'items per class'")
+    (fault,) = faults("<!-- made -->\n| 10 items a class | 93.9 |\n<!-- end -->")
+    assert fault.startswith("'items a class', in place of 'items per class': | 10 items a class")
+    assert faults("```\n| 10 items a class |\n```") == []
 
 
 def test_code_tables_and_targets_of_links_are_no_prose():

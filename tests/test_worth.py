@@ -54,7 +54,7 @@ def settings():
         "main": {"mnist": trained(recalls), "pathmnist": trained({"bunca": (1.0, 2.0)})},
         "regimes": {},
     }
-    quality["regimes"]["10 items a class"] = trained(recalls | {"bunca": (95.0, 95.0, 95.1)})
+    quality["regimes"]["10 items per class"] = trained(recalls | {"bunca": (95.0, 95.0, 95.1)})
     part = unseen(rates)
     under_way = {"methods": {name: entry for name, entry in part["methods"].items() if name != "bh"}}
     return worth.settings_of(quality, {}, {"parts": {"omniglot": part, "cub": part | under_way}}), part

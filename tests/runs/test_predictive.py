@@ -16,7 +16,7 @@ from bayestriplet.runs import predictive
 from bayestriplet.runs.folder import RunFolder
 from bayestriplet.runs.predictive import Predictive, open_predictive
 
-SIZES = (50, 12, 0, 1)  # items a class: one class is absent, one has a single item
+SIZES = (50, 12, 0, 1)  # items per class: one class is absent, one has a single item
 NAMES = ("a", "b\nc", "$", "ü")
 
 

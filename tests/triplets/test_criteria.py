@@ -202,7 +202,7 @@ def slow_losses(embeddings, labels, state, rng, bunca, margin=0.25):
 
 
 @pytest.mark.parametrize("bunca", [False, True])
-@pytest.mark.parametrize("num_batches", [1, 2, 6])  # 3, 6 and 18 items a class on both sides of D + 1 = 5
+@pytest.mark.parametrize("num_batches", [1, 2, 6])  # 3, 6 and 18 items per class on both sides of D + 1 = 5
 def test_the_paper_recipe_is_the_corrected_algorithm_one(bunca, num_batches):
     rng = np.random.default_rng(0)
     dim, labels = 4, np.arange(9) % 3

@@ -11,7 +11,7 @@ from bayestriplet.errors import DataError
 SPLITS = ("train", "val", "test")
 SHARES = {"train": 0.7, "val": 0.15, "test": 0.15}
 HELD_OUT = 0.15  # of train, for a validation or test split that is missing
-LEAST = 3  # items a class must have to appear in every split
+LEAST = 3  # items per class must have to appear in every split
 CLASSES_PER_SPLIT = 2  # at least, where whole classes are split
 
 

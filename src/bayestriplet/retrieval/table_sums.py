@@ -1,7 +1,7 @@
-"""checksums.json beside a LanceDB table: the SHA-256 of its files, so that a damaged one is never believed.
+"""checksums.json in a LanceDB index or a file of Milvus Lite: the SHA-256 of its rows' files.
 
-The files of a table never change once they are written; each version adds some. A file without a known
-sum, as those of earlier versions of this package, passes.
+So a damaged one is never believed. These files never change once they are written; each change of the index
+adds some. A file without a known sum, as those of earlier versions of this package, passes.
 """
 
 import hashlib
@@ -16,7 +16,12 @@ from bayestriplet.errors import StoreError, reason_of
 
 NAME = "checksums.json"
 FORMAT = 1
-FILES = ("*.lance/data/*", "*.lance/_deletions/*", "*.lance/_versions/*.manifest")
+FILES = (
+    "*.lance/data/*",
+    "*.lance/_deletions/*",
+    "*.lance/_versions/*.manifest",
+    "collections/*/partitions/*/*/*",  # of Milvus Lite: rows, removed rows and what searches them
+)
 Known = dict[str, list[Any]]  # size, time in nanoseconds and sum of a file, by its path in the folder
 _verified: dict[Path, tuple[int, int, int, str]] = {}
 """What was verified in this process: size, time and number of a file, and its sum."""
@@ -66,6 +71,12 @@ def verify_files(folder: Path | None) -> None:
                 "and index again"
             )
         _verified[path] = seen
+
+
+def forget_files(folder: Path | None) -> None:
+    """Forget the sums, before a change that may write files anew under names that were there."""
+    if folder is not None:
+        (folder / NAME).unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -23,3 +23,17 @@ def digits_run(tmp_path_factory):
     run.fit()
     run.finish()
     return run.folder.path
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One for all tests of a process: a second one cannot begin beside it."""
+    from tests.service.browsers import FLAGS, find_browser
+
+    path = find_browser()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()

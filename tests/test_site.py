@@ -17,7 +17,6 @@ import typer
 from typer.testing import CliRunner
 
 from bayestriplet.cli.app import app
-from tests.service.browsers import FLAGS, find_browser
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "site"))
@@ -114,17 +113,14 @@ def test_broken_links_fail_the_build(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_load_nothing_from_elsewhere_and_follow_the_systems_colours(site, scheme):
-    path = find_browser()
-    from playwright.sync_api import sync_playwright
-
+def test_pages_load_nothing_from_elsewhere_and_follow_the_systems_colours(site, browser, scheme):
     handler = partial(SimpleHTTPRequestHandler, directory=str(site))
     handler.log_message = lambda *_: None
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, sync_playwright() as playwright:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}"
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        page = browser.new_context(color_scheme=scheme).new_page()
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
         asked, wrong = [], []
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -137,7 +133,7 @@ def test_pages_load_nothing_from_elsewhere_and_follow_the_systems_colours(site, 
         page.locator("input[name=query]").press_sequentially("novelty")  # the search listens to keys
         page.wait_for_selector(".md-search-result__item")
         colours = page.get_attribute("body", "data-md-color-scheme")
-        browser.close()
+        context.close()
         server.shutdown()
     assert [url for url in asked if not url.startswith((address, f"blob:{address}"))] == []
     assert wrong == []

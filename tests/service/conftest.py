@@ -9,7 +9,7 @@ from bayestriplet.retrieval.index import Index
 from bayestriplet.service.mapping import MOST_ITEMS
 from bayestriplet.service.places import Places
 from tests.data.vector_samples import write_npz
-from tests.service.browsers import DESKTOP, FLAGS, KNOWN, PATIENCE, WATCH, find_browser
+from tests.service.browsers import DESKTOP, KNOWN, PATIENCE, WATCH
 from tests.service.servers import HOSTILE, Server, fill_folder, save_scan
 
 
@@ -75,17 +75,6 @@ def vectors(tmp_path_factory):
     server = Server(run.path)
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    path = find_browser()
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

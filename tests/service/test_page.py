@@ -621,7 +621,7 @@ def test_a_novel_picture_of_the_index_is_unlike_the_classes_and_the_page_says_wh
         cards = results(page)
         assert cards.first.inner_text().split("\n")[1] == "0.0000"
         said = text(page, "#novelty")
-        assert said.startswith("Unlike the classes trained on: more novel than 100.0% of held-out images")
+        assert said.startswith("Unlike the classes trained on: more novel than 100.0% of validation images")
         assert said.endswith("ot measured on held-out classes.")
     finally:
         server.stop()

@@ -22,6 +22,7 @@ TORCHRUN = Path(sys.executable).parent / "torchrun"
 BACKBONE = "tests.training.faults:faulty"
 SMALL = ["--backbone", BACKBONE, "--dim", "16", "--batches", "random"]
 SMALL += ["--batch-size", "31", "--max-steps", "20", "--validate-every", "5"]
+SMALL += ["--method", "but"]  # which picks positives at random: every process draws as many numbers as it has
 several = pytest.mark.parametrize("ranks", [2, 3])
 # Of each fault (a loss that is not finite, a kill, bad data) one test has two processes and another three.
 two, three = (pytest.mark.parametrize("ranks", [number]) for number in (2, 3))

@@ -84,10 +84,14 @@ def test_the_directions_of_ten_classes_in_a_plane_are_nearly_even():
     assert smallest_angle(directions_apart(10, 2)) > 0.9 * 36
 
 
-def test_804_classes_in_128_dimensions_are_nearly_at_right_angles_in_two_seconds():
+def test_804_classes_in_128_dimensions_are_nearly_at_right_angles_in_four_seconds_of_a_core():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several would spin while other programs have the cores
     start = time.process_time()
     vectors = directions_apart(804, 128)
-    assert time.process_time() - start < 2 * torch.get_num_threads()
+    took = time.process_time() - start
+    torch.set_num_threads(threads)
+    assert took < 4
     assert smallest_angle(random_directions(torch.arange(804), 128)) < 70 < 84 < smallest_angle(vectors)
 
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+import bayestriplet as bt
 from bayestriplet import priority
 from bayestriplet.cli import app
 from tests.data.test_images import png_header
@@ -198,6 +199,17 @@ def test_search_prints_the_vote_and_a_table(indexed, query, call):
     rows = [line.split() for line in said.splitlines() if line.split()[:1] in (["1"], ["2"], ["3"], ["4"])]
     assert [row[0] for row in rows] == ["1", "2", "3", "4"]
     assert all(row[1] == "3" and row[3].startswith("digits/digits/") for row in rows)
+
+
+def test_novelty_goes_by_how_a_picture_looks_as_in_python(indexed, query, call, tmp_path):
+    white = tmp_path / "white.png"
+    Image.new("L", (8, 8), 255).save(white)
+    code, out, _ = call("search", indexed, query, white, "--json")
+    assert code == 0
+    expected = bt.Run(indexed).novelty([query, white])
+    assert [one["novelty"] for one in json.loads(out)] == pytest.approx(expected.tolist())
+    by_vector = bt.Run(indexed).novelty(bt.Run(indexed).encode([query, white]))
+    assert not np.allclose(expected, by_vector)
 
 
 def test_json_has_the_keys_that_are_documented(indexed, query, call, tmp_path):

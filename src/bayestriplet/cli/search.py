@@ -104,7 +104,7 @@ def search(
 
 def _read(index: "Index", queries: list[str], montage: Path | None) -> "Iterator[Queries]":
     """Yield what is asked about, so much at a time as memory can hold decoded."""
-    from bayestriplet.retrieval.queries import find_files, read_files
+    from bayestriplet.retrieval.queries import find_files
 
     if index.encoder.info.inputs:
         if montage is not None:
@@ -117,4 +117,4 @@ def _read(index: "Index", queries: list[str], montage: Path | None) -> "Iterator
 
         check_montage(montage, len(files))
     for start in range(0, len(files), BATCH):
-        yield read_files(index.encoder, files[start : start + BATCH])
+        yield index.read(files[start : start + BATCH])

@@ -78,7 +78,8 @@ class Doors:
         rows.append(("LanceDB checksums.json", 2, index / "checksums.json", False, self.index))
         files = [path for path in sorted(milvus.rglob("*")) if path.is_file() and path.stat().st_size]
         for path in files:
-            rows.append(("Milvus", 1 / len(files), path, "partitions" in path.parts, self.milvus))
+            has_sum = "partitions" in path.parts or path.name == "manifest.json"
+            rows.append(("Milvus", 1 / len(files), path, has_sum, self.milvus))
         return rows
 
     def of(self, read, name):

@@ -103,12 +103,13 @@ def test_a_purge_says_what_milvus_lite_keeps(tmp_path):
         MilvusStore(str(tmp_path / "none.db")).purge()
 
 
-def test_a_changed_byte_in_the_rows_of_milvus_lite_is_refused_with_the_name_of_the_file(tmp_path):
+@pytest.mark.parametrize("pattern", ["partitions/*/data/*", "partitions/*/indexes/*", "manifest.json"])
+def test_a_changed_byte_in_a_file_of_milvus_lite_is_refused_with_the_name_of_the_file(tmp_path, pattern):
     place = tmp_path / "index.db"
     write_old(place)
     assert MilvusStore(str(place)).count() == 100
     MilvusStore(str(place))._connect().close()  # what searches the rows is there by now
-    (rows,) = place.glob("collections/*/partitions/*/data/*")
+    (rows,) = place.glob(f"collections/*/{pattern}")
     content = bytearray(rows.read_bytes())
     content[len(content) // 2] ^= 1
     rows.write_bytes(content)

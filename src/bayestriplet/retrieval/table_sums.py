@@ -1,7 +1,7 @@
 """checksums.json in a LanceDB index or a file of Milvus Lite: the SHA-256 of its rows' files.
 
-So a damaged one is never believed. These files never change once they are written; each change of the index
-adds some. A file without a known sum, as those of earlier versions of this package, passes.
+So a damaged one is never believed. These files do not change but with the index. A file without a known sum,
+as those of earlier versions of this package, passes.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ FILES = (
     "*.lance/_deletions/*",
     "*.lance/_versions/*.manifest",
     "collections/*/partitions/*/*/*",  # of Milvus Lite: rows, removed rows and what searches them
+    "collections/*/manifest.json",  # which of these belong to it: Milvus Lite would take a former list for it
 )
 Known = dict[str, list[Any]]  # size, time in nanoseconds and sum of a file, by its path in the folder
 _verified: dict[Path, tuple[int, int, int, str]] = {}

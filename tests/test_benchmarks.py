@@ -151,7 +151,7 @@ def test_the_documents_say_which_tables_are_of_earlier_recipes():
     text = (tables.RESULTS.parents[1] / "docs" / "experiments.md").read_text()
     said = f"{', '.join(found[:-1])} and {found[-1]}"
     assert f"The tables of {said} are of the recipes before that." in " ".join(text.split())
-    assert "BUNCA's spread then stayed at 0.8 and its noise was 0.5" in text
+    assert "BUNCA's spread then stayed at 0.8 and its noise was 0.5" in " ".join(text.split())
     assert quality.EARLIER["BUNCA"].items() >= {"spread": 0.8, "noise": 0.5}.items()
 
 

@@ -243,7 +243,7 @@ def test_time_and_table_of_a_killed_run_go_on_where_its_checkpoint_is(tmp_path, 
     train(tmp_path / "run", resume=True)
     steps = [int(row["step"]) for row in csv.DictReader(metrics.open())]
     assert steps == [*range(1, 18), 20, 30]
-    assert 500 < json.loads((tmp_path / "run" / "results.json").read_text())["seconds"] < 600
+    assert 500 <= json.loads((tmp_path / "run" / "results.json").read_text())["seconds"] < 600  # to a tenth
 
 
 def test_embeddings_that_are_not_finite_at_a_validation_end_training_as_at_a_step(tmp_path, monkeypatch):

@@ -77,7 +77,8 @@ def verify_files(folder: Path | None) -> None:
 def forget_files(folder: Path | None) -> None:
     """Forget the sums, before a change that may write files anew under names that were there."""
     if folder is not None:
-        (folder / NAME).unlink(missing_ok=True)
+        with suppress(NotADirectoryError):
+            (folder / NAME).unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -96,7 +97,7 @@ def _read(folder: Path) -> Known:
     path = folder / NAME
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # whoever opens the store says what is there instead
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {reason_of(error)}; delete it") from None

@@ -152,7 +152,7 @@ class _Criterion(nn.Module):
         """Return what ``print`` shows beside the name.
 
         >>> bt.BUNCA(num_classes=3, dim=2).extra_repr()
-        "recipe='default', temperature=0.15, include_positive=True, reduction='mean'"
+        "recipe='default', temperature=0.15, include_positive=True, reduction='mean', positive_margin=0.6"
         """
         return ", ".join(
             f"{name}={value!r}" for name, value in {"recipe": self.recipe, **self.loss_options}.items()

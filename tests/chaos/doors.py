@@ -21,8 +21,7 @@ import numpy as np
 from bayestriplet.errors import BayesTripletError
 from bayestriplet.retrieval.index import Index
 try:
-    (answer,) = Index.open(*{place}).search(np.zeros((1, 8), np.float32), 3)
-    print([one.id for one in answer.neighbours])
+    Index.open(*{place}).search(np.zeros((1, 8), np.float32), 3)
 except BayesTripletError as error:
     print(error)
     sys.exit(7)
@@ -42,7 +41,7 @@ class Doors:
     def __init__(self, folder, address):
         self.folder, self.run = folder, folder / "run"
         self.host, _, self.port = address.rpartition(":")
-        self.right = self.right_of_milvus = None
+        self.right = None
         self.kept = KeptDoors(folder, WrongAnswerError)
 
     def list(self):
@@ -77,10 +76,7 @@ class Doors:
         ]
         rows.append(("LanceDB checksums.json", 2, index / "checksums.json", False, self.index))
         files = [path for path in sorted(milvus.rglob("*")) if path.is_file() and path.stat().st_size]
-        for path in files:
-            has_sum = "partitions" in path.parts or path.name == "manifest.json"
-            rows.append(("Milvus", 1 / len(files), path, has_sum, self.milvus))
-        return rows
+        return rows + [("Milvus", 1 / len(files), path, False, self.milvus) for path in files]
 
     def of(self, read, name):
         return lambda _: read(self.folder / name)
@@ -198,9 +194,6 @@ class Doors:
             raise InputError(done.stdout.strip())
         if done.returncode:
             raise RuntimeError(done.stderr[-250:])
-        self.right_of_milvus = self.right_of_milvus or done.stdout
-        if done.stdout != self.right_of_milvus:
-            raise WrongAnswerError(done.stdout)
 
 
 def prepare(folder, made):

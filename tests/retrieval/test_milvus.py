@@ -1,6 +1,5 @@
 """What Milvus does not promise, and what is left all the same."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -8,10 +7,9 @@ import time
 
 import pytest
 
-from bayestriplet.errors import InputError, StateError, StoreError
+from bayestriplet.errors import InputError, StateError
 from bayestriplet.retrieval.milvus import MilvusStore
 from bayestriplet.retrieval.stores import open_store
-from bayestriplet.retrieval.table_sums import NAME
 from tests.retrieval.rows import DIM, make_rows
 
 WRITING = """
@@ -101,35 +99,3 @@ def test_a_purge_says_what_milvus_lite_keeps(tmp_path):
     assert store.count() == 9
     with pytest.raises(StateError, match="holds no index"):
         MilvusStore(str(tmp_path / "none.db")).purge()
-
-
-@pytest.mark.parametrize("pattern", ["partitions/*/data/*", "partitions/*/indexes/*", "manifest.json"])
-def test_a_changed_byte_in_a_file_of_milvus_lite_is_refused_with_the_name_of_the_file(tmp_path, pattern):
-    place = tmp_path / "index.db"
-    write_old(place)
-    assert MilvusStore(str(place)).count() == 100
-    MilvusStore(str(place))._connect().close()  # what searches the rows is there by now
-    (rows,) = place.glob(f"collections/*/{pattern}")
-    content = bytearray(rows.read_bytes())
-    content[len(content) // 2] ^= 1
-    rows.write_bytes(content)
-    with pytest.raises(StoreError, match=rf"{rows.name} is damaged: .* delete it and index again"):
-        MilvusStore(str(place)).count()
-
-
-def test_files_that_milvus_lite_merges_are_those_that_are_written_down(tmp_path):
-    place = tmp_path / "index.db"
-    for first in range(0, 60, 5):  # as many changes as are merged
-        MilvusStore(str(place)).write("print", DIM, [make_rows(range(first, first + 5))], [f"set/{first}"])
-    names = json.loads((place / NAME).read_text())["files"]
-    found = list(place.glob("collections/*/partitions/*/*/*"))
-    assert 0 < len([path for path in found if path.suffix == ".parquet"]) < 24
-    assert {path.relative_to(place).as_posix() for path in found} <= names.keys()
-    assert MilvusStore(str(place)).count() == 48
-
-
-def test_a_milvus_lite_file_from_before_there_were_checksums_is_opened(tmp_path):
-    place = tmp_path / "index.db"
-    write_old(place)
-    (place / NAME).unlink()
-    assert MilvusStore(str(place)).count() == 100

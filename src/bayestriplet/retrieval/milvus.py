@@ -21,7 +21,6 @@ from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import check_store_format, in_one_line, no_index
-from bayestriplet.retrieval.table_sums import forget_files, note_files, verify_files
 
 COLLECTION = "bayestriplet"
 FORMAT = "1"  # of the collection; one of version 0.1.0 names none
@@ -127,27 +126,12 @@ class MilvusStore:
                 self._create(fingerprint, dim)
             before = self.sets()
             after = apply_changes(before, sets, self.uri)
-            forget_files(self._folder)
             self._note_change(before | after)
             for part in rows:
                 self._upsert(part)
             for start in range(0, len(gone), BATCH):
                 self._connect().delete(COLLECTION, filter=_is_one_of(gone[start : start + BATCH]))
             self._note_change(after)
-            self._settle()
-
-    def _settle(self) -> None:
-        """Let Milvus Lite write and merge its files, and write down their sums.
-
-        Merging goes on in the background after a flush; closing waits for it.
-        """
-        if not self._is_local:
-            return
-        self._connect().flush(COLLECTION)
-        self._connect().load_collection(COLLECTION)  # makes what rows are searched by, a file of its own
-        self._connect().close()
-        self._client, self._found = None, False
-        note_files(self._folder)
 
     def _note_change(self, sets: Mapping[str, IndexedSet]) -> None:
         """Write down that the collection is another one now, and its sets."""
@@ -163,10 +147,8 @@ class MilvusStore:
         with self._errors("cannot be purged"):
             if not self._exists():
                 raise no_index(self.uri)
-            forget_files(self._folder)
             self._connect().flush(COLLECTION)
             self._connect().compact(COLLECTION)
-            self._settle()
 
     @property
     def after_purge(self) -> str:
@@ -224,11 +206,6 @@ class MilvusStore:
         """Whether it is a file of Milvus Lite."""
         return "://" not in self.uri
 
-    @property
-    def _folder(self) -> Path | None:
-        """The folder of Milvus Lite, called a file; None for a cluster."""
-        return Path(self.uri) if self._is_local else None
-
     def _exists(self) -> bool:
         if self._is_local and not Path(self.uri).exists():  # asking Milvus Lite would make it
             return False
@@ -239,7 +216,6 @@ class MilvusStore:
 
     def _connect(self) -> Any:
         if self._client is None:
-            verify_files(self._folder)
             try:
                 from pymilvus import MilvusClient
             except ImportError as error:

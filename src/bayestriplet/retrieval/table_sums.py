@@ -1,7 +1,7 @@
-"""checksums.json in a LanceDB index or a file of Milvus Lite: the SHA-256 of its rows' files.
+"""checksums.json beside a LanceDB table: the SHA-256 of its files, so that a damaged one is never believed.
 
-So a damaged one is never believed. These files do not change but with the index. A file without a known sum,
-as those of earlier versions of this package, passes.
+The files of a table never change once they are written; each version adds some. A file without a known
+sum, as those of earlier versions of this package, passes.
 """
 
 import hashlib
@@ -16,13 +16,7 @@ from bayestriplet.errors import StoreError, reason_of
 
 NAME = "checksums.json"
 FORMAT = 1
-FILES = (
-    "*.lance/data/*",
-    "*.lance/_deletions/*",
-    "*.lance/_versions/*.manifest",
-    "collections/*/partitions/*/*/*",  # of Milvus Lite: rows, removed rows and what searches them
-    "collections/*/manifest.json",  # which of these belong to it: Milvus Lite would take a former list for it
-)
+FILES = ("*.lance/data/*", "*.lance/_deletions/*", "*.lance/_versions/*.manifest")
 Known = dict[str, list[Any]]  # size, time in nanoseconds and sum of a file, by its path in the folder
 _verified: dict[Path, tuple[int, int, int, str]] = {}
 """What was verified in this process: size, time and number of a file, and its sum."""
@@ -74,13 +68,6 @@ def verify_files(folder: Path | None) -> None:
         _verified[path] = seen
 
 
-def forget_files(folder: Path | None) -> None:
-    """Forget the sums, before a change that may write files anew under names that were there."""
-    if folder is not None:
-        with suppress(NotADirectoryError):
-            (folder / NAME).unlink(missing_ok=True)
-
-
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     for pattern in FILES:
         for path in sorted(folder.glob(pattern)):
@@ -97,7 +84,7 @@ def _read(folder: Path) -> Known:
     path = folder / NAME
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):  # whoever opens the store says what is there instead
+    except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {reason_of(error)}; delete it") from None

@@ -36,6 +36,7 @@ HOMES = {  # third-party libraries, and the parts that may import them
     "pyarrow": {"retrieval", "data"},  # the latter reads vectors in .parquet files
     "h5py": {"data"},
     "pymilvus": {"retrieval"},
+    "milvus_lite": {"retrieval"},
     "monai": {"model"},
     "PIL": {"data"},
     "sklearn": {"data"},

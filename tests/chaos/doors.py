@@ -21,7 +21,8 @@ import numpy as np
 from bayestriplet.errors import BayesTripletError
 from bayestriplet.retrieval.index import Index
 try:
-    Index.open(*{place}).search(np.zeros((1, 8), np.float32), 3)
+    (answer,) = Index.open(*{place}).search(np.zeros((1, 8), np.float32), 3)
+    print([one.id for one in answer.neighbours])
 except BayesTripletError as error:
     print(error)
     sys.exit(7)
@@ -41,7 +42,7 @@ class Doors:
     def __init__(self, folder, address):
         self.folder, self.run = folder, folder / "run"
         self.host, _, self.port = address.rpartition(":")
-        self.right = None
+        self.right = self.right_of_milvus = None
         self.kept = KeptDoors(folder, WrongAnswerError)
 
     def list(self):
@@ -76,7 +77,10 @@ class Doors:
         ]
         rows.append(("LanceDB checksums.json", 2, index / "checksums.json", False, self.index))
         files = [path for path in sorted(milvus.rglob("*")) if path.is_file() and path.stat().st_size]
-        return rows + [("Milvus", 1 / len(files), path, False, self.milvus) for path in files]
+        for path in files:
+            has_sum = "collections" in path.parts and path.suffix != ".prev"
+            rows.append(("Milvus", 1 / len(files), path, has_sum, self.milvus))
+        return rows
 
     def of(self, read, name):
         return lambda _: read(self.folder / name)
@@ -194,6 +198,9 @@ class Doors:
             raise InputError(done.stdout.strip())
         if done.returncode:
             raise RuntimeError(done.stderr[-250:])
+        self.right_of_milvus = self.right_of_milvus or done.stdout
+        if done.stdout != self.right_of_milvus:
+            raise WrongAnswerError(done.stdout)
 
 
 def prepare(folder, made):

@@ -1,5 +1,6 @@
 """What Milvus does not promise, and what is left all the same."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -7,9 +8,10 @@ import time
 
 import pytest
 
-from bayestriplet.errors import InputError, StateError
+from bayestriplet.errors import InputError, StateError, StoreError
 from bayestriplet.retrieval.milvus import MilvusStore
 from bayestriplet.retrieval.stores import open_store
+from bayestriplet.retrieval.table_sums import NAME, sizes_and_times
 from tests.retrieval.rows import DIM, make_rows
 
 WRITING = """
@@ -74,7 +76,9 @@ def test_a_file_in_use_by_another_process_is_one_line(tmp_path):
     code = (
         "import sys\nfrom bayestriplet.retrieval.milvus import MilvusStore\n"
         "from tests.retrieval.rows import *\n"
-        "MilvusStore(sys.argv[1]).write('print', DIM, [make_rows(range(9))], [])\n"
+        "store = MilvusStore(sys.argv[1])\n"
+        "store.write('print', DIM, [make_rows(range(9))], [])\n"
+        "assert store.count() == 9\n"
         "print('ready', flush=True)\nsys.stdin.read()"
     )
     process = subprocess.Popen(
@@ -99,3 +103,64 @@ def test_a_purge_says_what_milvus_lite_keeps(tmp_path):
     assert store.count() == 9
     with pytest.raises(StateError, match="holds no index"):
         MilvusStore(str(tmp_path / "none.db")).purge()
+
+
+@pytest.mark.parametrize(
+    "pattern", ["partitions/*/data/*", "partitions/*/indexes/*", "manifest.json", "schema.json"]
+)
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_damage_to_a_file_of_milvus_lite_is_refused_with_the_name_of_the_file(tmp_path, pattern, is_gone):
+    place = tmp_path / "index.db"
+    write_old(place)
+    (rows,) = place.glob(f"collections/*/{pattern}")
+    content = bytearray(rows.read_bytes())
+    content[len(content) // 2] ^= 1
+    rows.unlink() if is_gone else rows.write_bytes(content)
+    with pytest.raises(StoreError, match=rf"{rows.name} is damaged: .* delete it and index again"):
+        MilvusStore(str(place)).count()
+
+
+def test_files_that_milvus_lite_merges_are_those_that_are_written_down(tmp_path):
+    place = tmp_path / "index.db"
+    for first in range(0, 60, 5):  # as many changes as are merged
+        MilvusStore(str(place)).write("print", DIM, [make_rows(range(first, first + 5))], [f"set/{first}"])
+    names = json.loads((place / NAME).read_text())["files"]
+    found = list(place.glob("collections/*/partitions/*/*/*"))
+    assert 0 < len([path for path in found if path.suffix == ".parquet"]) < 24
+    assert {path.relative_to(place).as_posix() for path in found} <= names.keys()
+    assert MilvusStore(str(place)).count() == 48
+
+
+def test_reading_a_milvus_lite_file_changes_nothing_that_has_a_checksum(tmp_path):
+    """Also when the reader is killed; merges that were due are over by then."""
+    place = tmp_path / "index.db"
+    for first in range(0, 50, 10):
+        MilvusStore(str(place)).write("print", DIM, [make_rows(range(first, first + 10))], [f"set/{first}"])
+        for _ in range(3):
+            before = sizes_and_times(place)
+            code = (
+                "import os, signal, sys\nfrom bayestriplet.retrieval.milvus import MilvusStore\n"
+                "from tests.retrieval.rows import *\nstore = MilvusStore(sys.argv[1])\n"
+                "assert store.search(make_rows(range(2)).vectors, 3, [])\n"
+                "os.kill(os.getpid(), signal.SIGKILL)"
+            )
+            done = subprocess.run([sys.executable, "-c", code, place], check=False)
+            assert done.returncode == -signal.SIGKILL
+            assert sizes_and_times(place) == before
+        assert before.keys() == json.loads((place / NAME).read_text())["files"].keys()
+
+
+def test_a_store_goes_on_when_another_one_of_its_process_has_changed_the_table(tmp_path):
+    place = str(tmp_path / "index.db")
+    first, second = MilvusStore(place), MilvusStore(place)
+    first.write("print", DIM, [make_rows(range(9))], [])
+    assert second.count() == 9
+    first.write("print", DIM, [make_rows(range(9, 12))], [])
+    assert second.count() == first.count() == 12
+
+
+def test_a_milvus_lite_file_from_before_there_were_checksums_is_opened(tmp_path):
+    place = tmp_path / "index.db"
+    write_old(place)
+    (place / NAME).unlink()
+    assert MilvusStore(str(place)).count() == 100

@@ -16,11 +16,13 @@ import numpy as np
 
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import MissingDependencyError, reason_of
+from bayestriplet.retrieval import milvus_lite
 from bayestriplet.retrieval.cells import spaced
 from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import check_store_format, in_one_line, no_index
+from bayestriplet.retrieval.table_sums import forget_files, verify_files
 
 COLLECTION = "bayestriplet"
 FORMAT = "1"  # of the collection; one of version 0.1.0 names none
@@ -43,6 +45,7 @@ class MilvusStore:
         self.uri = uri
         self._client: Any = None
         self._found = False
+        self._stops = 0
 
     def pinned(self, apart: bool = False) -> "MilvusStore":
         del apart
@@ -96,7 +99,7 @@ class MilvusStore:
         wanted = sorted(name for name in set(ids) if not UNKNOWN.search(name))
         rows: list[dict[str, Any]] = []
         with self._errors("cannot be read"):
-            for start in range(0, len(wanted), BATCH):
+            for start in range(0, len(wanted) if self._exists() else 0, BATCH):
                 condition = _is_one_of(wanted[start : start + BATCH])
                 rows += self._connect().query(COLLECTION, filter=condition, output_fields=fields)
         return rows
@@ -126,12 +129,21 @@ class MilvusStore:
                 self._create(fingerprint, dim)
             before = self.sets()
             after = apply_changes(before, sets, self.uri)
+            forget_files(self._folder)
             self._note_change(before | after)
             for part in rows:
                 self._upsert(part)
             for start in range(0, len(gone), BATCH):
                 self._connect().delete(COLLECTION, filter=_is_one_of(gone[start : start + BATCH]))
             self._note_change(after)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Have a file of Milvus Lite come to rest, so that checksums of its parts hold."""
+        if self._is_local:
+            self._connect().close()
+            self._client, self._found = None, False
+            milvus_lite.rest(self.uri)
 
     def _note_change(self, sets: Mapping[str, IndexedSet]) -> None:
         """Write down that the collection is another one now, and its sets."""
@@ -147,8 +159,10 @@ class MilvusStore:
         with self._errors("cannot be purged"):
             if not self._exists():
                 raise no_index(self.uri)
+            forget_files(self._folder)
             self._connect().flush(COLLECTION)
             self._connect().compact(COLLECTION)
+            self._settle()
 
     @property
     def after_purge(self) -> str:
@@ -206,16 +220,26 @@ class MilvusStore:
         """Whether it is a file of Milvus Lite."""
         return "://" not in self.uri
 
+    @property
+    def _folder(self) -> Path | None:
+        """The folder of Milvus Lite, called a file; None for a cluster."""
+        return Path(self.uri) if self._is_local else None
+
     def _exists(self) -> bool:
         if self._is_local and not Path(self.uri).exists():  # asking Milvus Lite would make it
             return False
-        if not self._found and self._connect().has_collection(COLLECTION):
-            self._connect().load_collection(COLLECTION)  # after a crash, or released by somebody
+        client = self._connect()
+        if not self._found and client.has_collection(COLLECTION):
+            client.load_collection(COLLECTION)  # after a crash, or released by somebody
             self._found = True
         return self._found
 
     def _connect(self) -> Any:
+        if self._client is not None and self._stops != milvus_lite.stops(self.uri):
+            self._client, self._found = None, False  # another store of this process has stopped its server
         if self._client is None:
+            verify_files(self._folder)
+            self._stops = milvus_lite.stops(self.uri)
             try:
                 from pymilvus import MilvusClient
             except ImportError as error:

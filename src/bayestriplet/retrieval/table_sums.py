@@ -1,7 +1,8 @@
-"""checksums.json beside a LanceDB table: the SHA-256 of its files, so that a damaged one is never believed.
+"""checksums.json in a LanceDB index or a file of Milvus Lite: the SHA-256 of what they consist of.
 
-The files of a table never change once they are written; each version adds some. A file without a known
-sum, as those of earlier versions of this package, passes.
+So a damaged file is never believed. Those of LanceDB never change once they are written; each version adds
+some. Those of Milvus Lite change with the index alone, and their sums are forgotten before that. A file
+without a known sum, as those of earlier versions of this package, passes.
 """
 
 import hashlib
@@ -16,7 +17,14 @@ from bayestriplet.errors import StoreError, reason_of
 
 NAME = "checksums.json"
 FORMAT = 1
-FILES = ("*.lance/data/*", "*.lance/_deletions/*", "*.lance/_versions/*.manifest")
+OF_MILVUS = "collections/"
+FILES = (
+    "*.lance/data/*",
+    "*.lance/_deletions/*",
+    "*.lance/_versions/*.manifest",
+    "collections/*/partitions/*/*/*",  # of Milvus Lite: rows, removed rows and what searches them
+    "collections/*/*.json",  # fields, and the list of these files: Milvus Lite would take a former one
+)
 Known = dict[str, list[Any]]  # size, time in nanoseconds and sum of a file, by its path in the folder
 _verified: dict[Path, tuple[int, int, int, str]] = {}
 """What was verified in this process: size, time and number of a file, and its sum."""
@@ -43,15 +51,15 @@ def note_files(folder: Path | None) -> None:
 def verify_files(folder: Path | None) -> None:
     """Raise if a file of a table is not as it was written; each is read once in a process.
 
-    LanceDB would crash inside at some damage, in words of its own, and believe other damage.
+    LanceDB would crash inside at some damage, in words of its own, and believe other damage. Milvus Lite
+    would search what is left of its rows.
     """
     if folder is None:
         return
-    known = _read(folder)
-    for name, path in _files(folder):
-        if name not in known:
-            continue
-        wanted = known[name][2]
+    known, there = _read(folder), dict(_files(folder))
+    damaged = [name for name in known if name.startswith(OF_MILVUS) and name not in there]
+    for name in known.keys() & there.keys():
+        path, wanted = there[name], known[name][2]
         try:
             about = path.stat()
             seen = about.st_size, about.st_mtime_ns, about.st_ino, wanted
@@ -60,12 +68,30 @@ def verify_files(folder: Path | None) -> None:
             found = _sum_of(path)
         except OSError:  # an old version that another process removes; else whoever reads it says so
             continue
-        if found != wanted:
+        if found == wanted:
+            _verified[path] = seen
+        else:
+            damaged.append(name)
+    now = _read(folder) if damaged else {}  # another process may have changed the table meanwhile
+    for name in damaged:
+        if name in now and now[name][2] == known[name][2]:
             raise StoreError(
-                f"{path} is damaged: it is not what was written; bring back a copy of {folder}, or delete it "
-                "and index again"
+                f"{folder / name} is damaged: it is not what was written; bring back a copy of {folder}, "
+                "or delete it and index again"
             )
-        _verified[path] = seen
+
+
+def sizes_and_times(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return what tells a changed file from one that is as it was, by its path in the folder."""
+    about = {name: path.stat() for name, path in _files(folder)}
+    return {name: (one.st_size, one.st_mtime_ns) for name, one in about.items()}
+
+
+def forget_files(folder: Path | None) -> None:
+    """Forget the sums, before a change that may write files anew under names that were there."""
+    if folder is not None:
+        with suppress(NotADirectoryError):
+            (folder / NAME).unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -84,7 +110,7 @@ def _read(folder: Path) -> Known:
     path = folder / NAME
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # whoever opens the store says what is there instead
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {reason_of(error)}; delete it") from None

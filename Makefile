@@ -82,6 +82,7 @@ reproduce: $(READY)
 	$(BIN)/python benchmarks/calibration.py $(if $(PATHMNIST),--pathmnist $(PATHMNIST))
 	$(if $(BIRDS),$(BIN)/python benchmarks/pretrained.py --birds $(BIRDS))
 	$(BIN)/python benchmarks/unseen.py $(UNSEEN)
+	$(if $(OMNIGLOT),$(BIN)/python benchmarks/few_shot.py --omniglot $(OMNIGLOT))
 	$(BIN)/python benchmarks/tables.py
 
 reproduce-fast: $(READY)

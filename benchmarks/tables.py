@@ -15,7 +15,7 @@ from overview import overview_table
 from resampling import holm, in_words
 from scipy.stats import ttest_rel
 from teach_tables import teach_tables
-from unseen_tables import unseen_tables
+from unseen_tables import few_shot_table, unseen_tables
 from worth import Setting, settings_of, worth_figure, worth_table
 
 from bayestriplet.evaluation.paired import Difference, Row, difference, rank, rows_of
@@ -36,7 +36,10 @@ RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "images"
 DOCUMENTS = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("results", "experiments", "method", "cli", "scale")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("results", "experiments", "method", "cli", "scale", "guides/unseen")
+    ),
 )
 OURS = ("bunca", "but")
 SECONDS = 7  # a column of ``cells`` that depends on what else the machine did
@@ -337,6 +340,8 @@ def blocks() -> dict[str, str]:
         out |= pretrained_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "unseen.json").is_file():
         out |= unseen_tables(json.loads(path.read_text(encoding="utf-8")))
+    if (path := RESULTS / "few_shot.json").is_file():
+        out["few shot"] = few_shot_table(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "teach.json").is_file():
         out |= teach_tables(json.loads(path.read_text(encoding="utf-8")))
     if (path := RESULTS / "search.json").is_file():

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from resampling import Estimate, estimate, holm, in_words, recalls, resampled_recalls
+from scipy.stats import sem, t
 
 from bayestriplet.methods import METHODS
 from bayestriplet.report.methods_table import describe, title_of, to_markdown
@@ -57,6 +58,21 @@ def compare_with(part: dict[str, Any], candidate: str) -> tuple[dict[str, Estima
         name: Estimate(gaps[name].value, gaps[name].low, gaps[name].high, p)
         for name, p in zip(others, corrected, strict=True)
     }
+
+
+def few_shot_table(found: dict[str, Any]) -> str:
+    """Return few-shot accuracies in percent by task, with half intervals over seeds, and published ones."""
+    table = [["embedding", *(f"{ways}-way {shots}-shot" for ways, shots in found["tasks"])]]
+    for name, seeds in found["rows"].items():
+        values = np.array(seeds)  # (S, tasks)
+        cells = [f"{mean:.1f}" for mean in values.mean(0)]
+        if len(values) > 1:
+            widths = t.ppf(0.975, len(values) - 1) * sem(values, 0)
+            cells = [f"{cell}±{width:.1f}" for cell, width in zip(cells, widths, strict=True)]
+        table.append([name, *cells])
+    for name, published in found["published"].items():
+        table.append([name, *(f"{value:.1f}" for value in published)])
+    return to_markdown(table)
 
 
 def hits_of(part: dict[str, Any]) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.float64]]:

@@ -196,7 +196,7 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
         np.mean([seed["validation"] for seed in tiles[method]["seeds"].values()])
         for method in ("bunca", "proxy-nca")
     )
-    assert f"on the validation tiles the same trainings are level, {ours:.2f} and {theirs:.2f}." in results
+    assert f"On the validation tiles the same trainings find {ours:.2f} and {theirs:.2f}." in results
     pixels = found["raw pixels"]
     assert f"Recall@1 is {pixels['val']:.2f} on 200 validation tiles per class" in results
     assert f"and {pixels['test']:.2f} on as many test tiles" in results
@@ -211,7 +211,8 @@ def test_the_verdicts_of_the_documents_are_those_of_the_figures():
         assert f"On {title} `{first.method}` {verdict}." in results
         chances = [tables.ttest_rel(first.values["recall@1"], r.values["recall@1"]).pvalue for r in others]
         behind = [r.method for r, p in zip(others, tables.holm(chances), strict=True) if p < 0.05]
-        assert f"On {title} {in_a_row(behind)} are clearly behind after Holm's correction." in results
+        verb = "is" if len(behind) == 1 else "are"
+        assert f"On {title} {in_a_row(behind)} {verb} clearly behind after Holm's correction." in results
 
 
 def compared(entry):

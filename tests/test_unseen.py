@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import bayestriplet as bt
 from bayestriplet.data.npz import TISSUES
 from bayestriplet.data.sources import absolute_data, open_data
 from bayestriplet.methods import COMPARED, METHODS
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+import few_shot
 import quality
 import resampling
 import searching
@@ -151,3 +153,37 @@ def test_a_part_that_is_still_under_way_has_no_table(part):
 def test_parts_without_a_file_are_left_out(tmp_path):
     options = argparse.Namespace(out=tmp_path, omniglot=None, cub=Path("cub.npz"), pathmnist=None)
     assert set(unseen.sources(options)) == {"parity", "cub"}
+
+
+def test_few_shot_figures_have_half_intervals_over_seeds_and_single_runs_none():
+    found = {
+        "tasks": [[5, 1], [20, 5]],
+        "rows": {
+            "bunca, 400 steps": [[90.0, 80.0], [92.0, 80.0], [94.0, 80.0]],
+            "raw pixels": [[50.0, 40.0]],
+        },
+        "published": {"elsewhere": [98.8, 98.9]},
+    }
+    head, _, *rows = unseen_tables.few_shot_table(found).splitlines()
+    assert head == "| embedding | 5-way 1-shot | 20-way 5-shot |"
+    assert rows == [  # 4.303 is Student's t of two degrees of freedom, 2 the standard deviation
+        f"| bunca, 400 steps | 92.0±{4.302653 * 2 / 3**0.5:.1f} | 80.0±0.0 |",
+        "| raw pixels | 50.0 | 40.0 |",
+        "| elsewhere | 98.8 | 98.9 |",
+    ]
+
+
+def test_the_best_baseline_is_neither_ours_nor_a_control():
+    values = {"bunca": 90, "but": 80, "vertices": 70, "dws": 50, "nca": 60}
+    part = {"methods": {name: {"seeds": {"1": {"recall@1": value}}} for name, value in values.items()}}
+    assert few_shot.best_baseline(part) == "nca"
+
+
+def test_few_shot_accuracies_of_a_run_are_those_of_its_test_items(tmp_path):
+    data = absolute_data(f"vectors:{unseen.split_birds(write_birds(tmp_path / 'birds.npz', 7), tmp_path)}")
+    base = searching.base_of(data, 4, **unseen.OPTIONS["cub"] | {"dim": 8})
+    lines = searching.Lines(Console(file=io.StringIO(), width=120))
+    (found,) = few_shot.measure(base, "bunca", (50,), {}, tmp_path / "out", lines)
+    (run,) = (tmp_path / "out" / "runs").iterdir()
+    tasks = bt.Run(run).evaluate(few_shot=True).few_shot.tasks
+    assert found == [round(100 * task.rows["bunca"].value, 2) for task in tasks]

@@ -1,9 +1,12 @@
 """What Milvus does not promise, and what is left all the same."""
 
+import hashlib
+import itertools
 import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -164,3 +167,69 @@ def test_a_milvus_lite_file_from_before_there_were_checksums_is_opened(tmp_path)
     write_old(place)
     (place / NAME).unlink()
     assert MilvusStore(str(place)).count() == 100
+
+
+def test_sums_noted_with_another_version_of_milvus_lite_are_not_held_against_its_files(tmp_path):
+    place = tmp_path / "index.db"
+    write_old(place)
+    (rows,) = place.glob("collections/*/manifest.json")
+    rows.write_text(rows.read_text() + "\n")  # as another version might write it
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged"):
+        MilvusStore(str(place)).count()
+    noted = json.loads((place / NAME).read_text())
+    (place / NAME).write_text(json.dumps(noted | {"by": "milvus-lite 0.0.1"}))
+    assert MilvusStore(str(place)).count() == 100
+
+
+def test_tables_of_others_in_the_same_milvus_lite_file_are_theirs(tmp_path):
+    place = tmp_path / "index.db"
+    others = "\n".join(
+        [
+            "import sys",
+            "from pymilvus import MilvusClient",
+            "client = MilvusClient(sys.argv[1])",
+            "client.has_collection('theirs') or client.create_collection('theirs', dimension=3)",
+            "client.insert('theirs', [{'id': int(sys.argv[2]), 'vector': [1.0, 0.0, 0.0]}])",
+            "client.flush('theirs')",
+        ]
+    )
+    subprocess.run([sys.executable, "-c", others, place, "1"], check=True)
+    write_old(place)
+    assert not any("theirs" in name for name in json.loads((place / NAME).read_text())["files"])
+    subprocess.run([sys.executable, "-c", others, place, "2"], check=True)
+    assert MilvusStore(str(place)).count() == 100
+
+
+def test_a_second_change_notes_every_file_again(tmp_path):
+    place = tmp_path / "index.db"
+    for first in (0, 9):
+        MilvusStore(str(place)).write("print", DIM, [make_rows(range(first, first + 9))], [])
+        noted = json.loads((place / NAME).read_text())["files"]
+        assert noted.keys() == sizes_and_times(place).keys()
+        sums = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in noted}
+        assert {name: entry[2] for name, entry in noted.items()} == sums
+
+
+def test_threads_that_read_while_a_change_comes_to_rest_get_answers(tmp_path):
+    place = str(tmp_path / "index.db")
+    MilvusStore(place).write("print", DIM, [make_rows(range(9))], [])
+    found, over = [], threading.Event()
+
+    def read(stores):
+        while not over.is_set():
+            try:
+                found.append(next(stores).count())
+            except Exception as error:
+                found.append(error)
+
+    own, one = (MilvusStore(place) for _ in iter(int, 1)), itertools.repeat(MilvusStore(place))
+    readers = [threading.Thread(target=read, args=[stores]) for stores in (own, one)]
+    for reader in readers:
+        reader.start()
+    for first in range(9, 45, 9):
+        MilvusStore(place).write("print", DIM, [make_rows(range(first, first + 9))], [])
+    over.set()
+    for reader in readers:
+        reader.join()
+    assert len(found) > 4
+    assert set(found) <= set(range(9, 46))

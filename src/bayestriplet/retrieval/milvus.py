@@ -12,17 +12,23 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bayestriplet.data.progress import Progress
 from bayestriplet.errors import MissingDependencyError, reason_of
 from bayestriplet.retrieval import milvus_lite
 from bayestriplet.retrieval.cells import spaced
 from bayestriplet.retrieval.conditions import Condition
 from bayestriplet.retrieval.items import FIELDS, Hit, Item, Rows, Stored, Vectors
+from bayestriplet.retrieval.milvus_rows import (
+    is_one_of,
+    to_entries,
+    to_expression,
+    to_hit,
+    to_item,
+    to_stored,
+)
 from bayestriplet.retrieval.sets import IndexedSet, SetChange, apply_changes
 from bayestriplet.retrieval.store import check_store_format, in_one_line, no_index
-from bayestriplet.retrieval.table_sums import forget_files, verify_files
+from bayestriplet.retrieval.table_sums import Known
 
 COLLECTION = "bayestriplet"
 FORMAT = "1"  # of the collection; one of version 0.1.0 names none
@@ -51,6 +57,7 @@ class MilvusStore:
         del apart
         return self
 
+    @milvus_lite.asked_again
     def fingerprint(self) -> str | None:
         with self._errors("cannot be read"):
             if not self._exists():
@@ -64,6 +71,7 @@ class MilvusStore:
     def _properties(self) -> dict[str, str]:
         return dict(self._connect().describe_collection(COLLECTION).get("properties", {}))
 
+    @milvus_lite.asked_again
     def count(self) -> int:
         with self._errors("cannot be read"):
             if not self._exists():
@@ -71,6 +79,7 @@ class MilvusStore:
             counted = self._connect().query(COLLECTION, filter="", output_fields=["count(*)"])
             return int(counted[0]["count(*)"])
 
+    @milvus_lite.asked_again
     def items(self) -> list[Item]:
         with self._errors("cannot be read"):
             if not self._exists():
@@ -80,10 +89,11 @@ class MilvusStore:
             )
             items: list[Item] = []
             while page := pages.next():
-                items += [_to_item(row) for row in page]
+                items += [to_item(row) for row in page]
             pages.close()
         return items
 
+    @milvus_lite.asked_again
     def version(self) -> str | None:
         with self._errors("cannot be read"):
             if not self._exists():
@@ -92,15 +102,16 @@ class MilvusStore:
             return f"{self._properties().get('change', '')}-{self.count()}"
 
     def find(self, ids: Iterable[str]) -> dict[str, Stored]:
-        return {row["id"]: _to_stored(row) for row in self._rows(ids, [*FIELDS, "vector"])}
+        return {row["id"]: to_stored(row) for row in self._rows(ids, [*FIELDS, "vector"])}
 
+    @milvus_lite.asked_again
     def _rows(self, ids: Iterable[str], fields: list[str]) -> list[dict[str, Any]]:
         """Return fields of the items with these ids."""
         wanted = sorted(name for name in set(ids) if not UNKNOWN.search(name))
         rows: list[dict[str, Any]] = []
         with self._errors("cannot be read"):
             for start in range(0, len(wanted) if self._exists() else 0, BATCH):
-                condition = _is_one_of(wanted[start : start + BATCH])
+                condition = is_one_of(wanted[start : start + BATCH])
                 rows += self._connect().query(COLLECTION, filter=condition, output_fields=fields)
         return rows
 
@@ -115,6 +126,7 @@ class MilvusStore:
     def groups(self) -> dict[str, int]:
         return dict(Counter(item.group for item in self.items()))
 
+    @milvus_lite.asked_again
     def sets(self) -> dict[str, IndexedSet]:
         with self._errors("cannot be read"):
             rows = json.loads(self._properties().get("sets", "[]")) if self._exists() else []
@@ -129,21 +141,22 @@ class MilvusStore:
                 self._create(fingerprint, dim)
             before = self.sets()
             after = apply_changes(before, sets, self.uri)
-            forget_files(self._folder)
+            sums = milvus_lite.forget(self.uri) if self._is_local else {}
             self._note_change(before | after)
             for part in rows:
                 self._upsert(part)
             for start in range(0, len(gone), BATCH):
-                self._connect().delete(COLLECTION, filter=_is_one_of(gone[start : start + BATCH]))
+                self._connect().delete(COLLECTION, filter=is_one_of(gone[start : start + BATCH]))
             self._note_change(after)
-            self._settle()
+            self._settle(sums)
 
-    def _settle(self) -> None:
+    def _settle(self, sums: Known) -> None:
         """Have a file of Milvus Lite come to rest, so that checksums of its parts hold."""
         if self._is_local:
-            self._connect().close()
-            self._client, self._found = None, False
-            milvus_lite.rest(self.uri)
+            client, self._client, self._found = self._client, None, False
+            if client is not None:
+                client.close()
+            milvus_lite.rest(self.uri, sums)
 
     def _note_change(self, sets: Mapping[str, IndexedSet]) -> None:
         """Write down that the collection is another one now, and its sets."""
@@ -151,7 +164,7 @@ class MilvusStore:
         self._connect().alter_collection_properties(COLLECTION, properties)
 
     def _upsert(self, rows: Rows) -> None:
-        entries = _to_entries(rows)
+        entries = to_entries(rows)
         for start in range(0, len(entries), BATCH):
             self._connect().upsert(COLLECTION, entries[start : start + BATCH])
 
@@ -159,10 +172,10 @@ class MilvusStore:
         with self._errors("cannot be purged"):
             if not self._exists():
                 raise no_index(self.uri)
-            forget_files(self._folder)
+            sums = milvus_lite.forget(self.uri) if self._is_local else {}
             self._connect().flush(COLLECTION)
             self._connect().compact(COLLECTION)
-            self._settle()
+            self._settle(sums)
 
     @property
     def after_purge(self) -> str:
@@ -177,8 +190,9 @@ class MilvusStore:
         del progress
         return "search is Milvus's own"
 
+    @milvus_lite.asked_again
     def search(self, vectors: Vectors, k: int, where: Sequence[Condition]) -> list[list[Hit]]:
-        condition = " and ".join(map(_to_expression, where))
+        condition = " and ".join(map(to_expression, where))
         step = max(1, RESULTS // k)
         found: list[list[Hit]] = []
         with self._errors("cannot be searched"):
@@ -189,7 +203,7 @@ class MilvusStore:
                     COLLECTION, data=vectors[start : start + step], limit=k, filter=condition,
                     output_fields=list(FIELDS), search_params={"metric_type": "L2"},
                 )  # fmt: skip
-                found += [[_to_hit(one) for one in answer] for answer in answers]
+                found += [[to_hit(one) for one in answer] for answer in answers]
         return found
 
     def thumbnails(self, ids: Iterable[str]) -> dict[str, bytes]:
@@ -220,11 +234,6 @@ class MilvusStore:
         """Whether it is a file of Milvus Lite."""
         return "://" not in self.uri
 
-    @property
-    def _folder(self) -> Path | None:
-        """The folder of Milvus Lite, called a file; None for a cluster."""
-        return Path(self.uri) if self._is_local else None
-
     def _exists(self) -> bool:
         if self._is_local and not Path(self.uri).exists():  # asking Milvus Lite would make it
             return False
@@ -235,60 +244,32 @@ class MilvusStore:
         return self._found
 
     def _connect(self) -> Any:
-        if self._client is not None and self._stops != milvus_lite.stops(self.uri):
-            self._client, self._found = None, False  # another store of this process has stopped its server
-        if self._client is None:
-            verify_files(self._folder)
-            self._stops = milvus_lite.stops(self.uri)
-            try:
-                from pymilvus import MilvusClient
-            except ImportError as error:
-                raise MissingDependencyError(
-                    f"{self.uri} is Milvus: pip install 'bayestriplet[milvus]'"
-                ) from error
-            for name in ("pymilvus", "milvus_lite", "grpc"):  # what they log is raised as well
-                logging.getLogger(name).setLevel(logging.CRITICAL)
-            token = os.environ.get("MILVUS_TOKEN", "")
-            # Milvus Lite hangs up on a client that asks every 10 s, idle or not, whether it is still there.
-            quiet = {"grpc.keepalive_time_ms": 600_000} if self._is_local else {}
-            self._client = MilvusClient(self.uri, token=token, timeout=PATIENCE, grpc_options=quiet)
-        return self._client
+        if not self._is_local:
+            self._client = self._client or self._open()
+            return self._client
+        with milvus_lite.opening:
+            if self._client is None or self._stops != milvus_lite.stops(self.uri):
+                milvus_lite.verify(self.uri)
+                # Its server may have been stopped by another store of this process, too.
+                self._client, self._found, self._stops = self._open(), False, milvus_lite.stops(self.uri)
+            return self._client
+
+    def _open(self) -> Any:
+        try:
+            from pymilvus import MilvusClient
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"{self.uri} is Milvus: pip install 'bayestriplet[milvus]'"
+            ) from error
+        for name in ("pymilvus", "milvus_lite", "grpc"):  # what they log is raised as well
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        token = os.environ.get("MILVUS_TOKEN", "")
+        # Milvus Lite hangs up on a client that asks every 10 s, idle or not, whether it is still there.
+        quiet = {"grpc.keepalive_time_ms": 600_000} if self._is_local else {}
+        return MilvusClient(self.uri, token=token, timeout=PATIENCE, grpc_options=quiet)
 
     def _errors(self, what: str) -> AbstractContextManager[None]:
         return in_one_line(self.uri, what, _reason)
-
-
-def _is_one_of(ids: Sequence[str]) -> str:
-    """Return the condition that an id is one of these; Milvus' own way to name ids does not quote quotes."""
-    return f"id in {json.dumps(list(ids), ensure_ascii=False)}"
-
-
-def _to_expression(condition: Condition) -> str:
-    """Return a condition as Milvus reads it."""
-    value = json.dumps(condition.value, ensure_ascii=False)
-    return f"{condition.field} {'!=' if condition.is_excluded else '=='} {value}"
-
-
-def _to_entries(rows: Rows) -> list[dict[str, Any]]:
-    """Return rows as Milvus takes them: it has no bytes, so thumbnails are text."""
-    return [
-        {field: getattr(item, field) for field in FIELDS}
-        | {"vector": vector, "thumbnail": base64.b64encode(thumbnail).decode()}
-        for item, vector, thumbnail in zip(rows.items, rows.vectors, rows.thumbnails, strict=True)
-    ]
-
-
-def _to_item(row: Mapping[str, Any]) -> Item:
-    return Item(*(str(row[field]) for field in FIELDS))
-
-
-def _to_stored(row: Mapping[str, Any]) -> Stored:
-    return Stored(_to_item(row), np.asarray(row["vector"], np.float32))
-
-
-def _to_hit(found: Mapping[str, Any]) -> Hit:
-    """Return a hit; Milvus gives the square of a Euclidean distance, which rounding may put below 0."""
-    return Hit(_to_item(found["entity"]), max(0.0, float(found["distance"])) ** 0.5)
 
 
 def _reason(error: Exception) -> str:

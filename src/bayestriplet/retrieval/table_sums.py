@@ -17,38 +17,39 @@ from bayestriplet.errors import StoreError, reason_of
 
 NAME = "checksums.json"
 FORMAT = 1
-OF_MILVUS = "collections/"
+OF_MILVUS = "collections/bayestriplet"  # of Milvus Lite, which may keep tables of others beside ours
 FILES = (
     "*.lance/data/*",
     "*.lance/_deletions/*",
     "*.lance/_versions/*.manifest",
-    "collections/*/partitions/*/*/*",  # of Milvus Lite: rows, removed rows and what searches them
-    "collections/*/*.json",  # fields, and the list of these files: Milvus Lite would take a former one
+    f"{OF_MILVUS}/partitions/*/*/*",  # rows, removed rows and what searches them
+    f"{OF_MILVUS}/*.json",  # fields, and the list of these files: Milvus Lite would take a former one
 )
 Known = dict[str, list[Any]]  # size, time in nanoseconds and sum of a file, by its path in the folder
 _verified: dict[Path, tuple[int, int, int, str]] = {}
 """What was verified in this process: size, time and number of a file, and its sum."""
 
 
-def note_files(folder: Path | None) -> None:
+def note_files(folder: Path | None, by: str = "", before: Known | None = None) -> None:
     """Write down the sums of a table's files; only those of new ones are computed.
 
-    That it cannot be written down is no reason for a change to fail, which is made by then.
+    ``by`` names who may change them, ``before`` are sums that were forgotten. That it cannot be written down
+    is no reason for a change to fail, which is made by then.
     """
     if folder is None:  # in a bucket, which has sums of its own
         return
     with suppress(OSError, StoreError):
-        known, now = _read(folder), {}
+        known, now = before or _read(folder, by), {}
         for name, path in _files(folder):
             about = path.stat()
             size, time, _ = own = known.get(name, [-1, -1, ""])
             same = size == about.st_size and time == about.st_mtime_ns
             now[name] = own if same else [about.st_size, about.st_mtime_ns, _sum_of(path)]
-        if now != known:
-            write_text(folder / NAME, json.dumps({"format": FORMAT, "files": now}) + "\n")
+        if now != known or before:
+            write_text(folder / NAME, json.dumps({"format": FORMAT, "by": by, "files": now}) + "\n")
 
 
-def verify_files(folder: Path | None) -> None:
+def verify_files(folder: Path | None, by: str = "") -> None:
     """Raise if a file of a table is not as it was written; each is read once in a process.
 
     LanceDB would crash inside at some damage, in words of its own, and believe other damage. Milvus Lite
@@ -56,9 +57,9 @@ def verify_files(folder: Path | None) -> None:
     """
     if folder is None:
         return
-    known, there = _read(folder), dict(_files(folder))
-    damaged = [name for name in known if name.startswith(OF_MILVUS) and name not in there]
-    for name in known.keys() & there.keys():
+    known, there = _read(folder, by), dict(_files(folder))
+    damaged = sorted(name for name in known if name.startswith(OF_MILVUS) and name not in there)
+    for name in sorted(known.keys() & there.keys()):
         path, wanted = there[name], known[name][2]
         try:
             about = path.stat()
@@ -72,7 +73,7 @@ def verify_files(folder: Path | None) -> None:
             _verified[path] = seen
         else:
             damaged.append(name)
-    now = _read(folder) if damaged else {}  # another process may have changed the table meanwhile
+    now = _read(folder, by) if damaged else {}  # another process may have changed the table meanwhile
     for name in damaged:
         if name in now and now[name][2] == known[name][2]:
             raise StoreError(
@@ -87,11 +88,12 @@ def sizes_and_times(folder: Path) -> dict[str, tuple[int, int]]:
     return {name: (one.st_size, one.st_mtime_ns) for name, one in about.items()}
 
 
-def forget_files(folder: Path | None) -> None:
-    """Forget the sums, before a change that may write files anew under names that were there."""
-    if folder is not None:
-        with suppress(NotADirectoryError):
-            (folder / NAME).unlink(missing_ok=True)
+def forget_files(folder: Path, by: str) -> Known:
+    """Forget the sums, before a change that may write files anew under names that were there; return them."""
+    known = _read(folder, by)
+    with suppress(NotADirectoryError):
+        (folder / NAME).unlink(missing_ok=True)
+    return known
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -106,7 +108,8 @@ def _sum_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read(folder: Path) -> Known:
+def _read(folder: Path, by: str) -> Known:
+    """Return the sums that are known; none where another program may have changed the files since."""
     path = folder / NAME
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -117,10 +120,10 @@ def _read(folder: Path) -> Known:
     files = found.get("files") if isinstance(found, dict) else None
     if isinstance(found, dict) and found.get("format") != FORMAT:
         raise StoreError(f"{path} has format {found.get('format')!r}; this version reads {FORMAT}")
-    if not isinstance(files, dict) or not all(_is_entry(one) for one in files.values()):
+    if not isinstance(files, dict) or not all(map(_is_entry, files, files.values())):
         raise StoreError(f"{path} holds no checksums; delete it")
-    return files
+    return files if found.get("by", "") == by else {}
 
 
-def _is_entry(value: Any) -> bool:
-    return isinstance(value, list) and list(map(type, value)) == [int, int, str]
+def _is_entry(name: str, value: Any) -> bool:
+    return name.isprintable() and isinstance(value, list) and list(map(type, value)) == [int, int, str]

@@ -31,7 +31,7 @@ from bayestriplet.triplets.build import drawing_recipe
 
 RESULTS = Path(__file__).parent / "results" / "quality.json"
 OURS = ("bunca", "but")
-# The seeds that are measured. None had been used on its set when the recipe and the settings were decided.
+# The seeds that are measured. The settings were decided before; earlier recipes were measured on them, too.
 FIRST_SEED = {"mnist": 20, "pathmnist": 30}
 RECIPES = {name.upper(): drawing_recipe(name, "default") for name in ("but", "bunca")}  # of runs of today
 # Before BUNCA handed over. Tables that were not measured since are of these; docs/experiments.md says which.

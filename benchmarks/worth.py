@@ -33,7 +33,7 @@ HEADS = (
     "less the rule without noise",
 )  # fmt: skip
 COLOURS = {"vertices": "#003F66", "means": "#7A8FB8", "no-noise": "#3E8E8E", BASELINE: "#D55E00"}
-TICKS = (-20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20)
+TICKS = (-20, -5, -2, -1, 0, 1, 2, 5, 20)
 
 
 @dataclass(frozen=True)
